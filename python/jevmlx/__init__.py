@@ -1,0 +1,1 @@
+"""Typed decisions from a local language model."""
