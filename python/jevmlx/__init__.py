@@ -1,1 +1,63 @@
-"""Typed decisions from a local language model."""
+"""Typed decisions from a local language model.
+
+A schema says what may be answered, the model scores every allowed answer by its logits, and typed values with probabilities
+come out. Importing this package loads neither a model library nor a tokenizer; ``jevmlx.load`` does.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from ._core import PROMPT_VERSION, Field, Plan, Schema, __version__, context_nonce, token_ids_sha256
+from .errors import (
+    CompileError,
+    ConfigError,
+    JevmlxError,
+    ModelError,
+    PromptError,
+    SchemaError,
+    TokenizerError,
+)
+from .profiles import Profile, resolve_profile
+from .prompts import Prompt, compile_plan, render_prompt
+
+if TYPE_CHECKING:
+    from .engine import Engine, load
+    from .results import Decision, FieldResult
+
+__all__ = [
+    "PROMPT_VERSION",
+    "CompileError",
+    "ConfigError",
+    "Decision",
+    "Engine",
+    "Field",
+    "FieldResult",
+    "JevmlxError",
+    "ModelError",
+    "Plan",
+    "Profile",
+    "Prompt",
+    "PromptError",
+    "Schema",
+    "SchemaError",
+    "TokenizerError",
+    "__version__",
+    "compile_plan",
+    "context_nonce",
+    "load",
+    "render_prompt",
+    "resolve_profile",
+    "token_ids_sha256",
+]
+
+# Loaded on first use: they bring numpy, and with a model MLX and transformers.
+_LAZY = {"Engine": "engine", "load": "engine", "Decision": "results", "FieldResult": "results"}
+
+
+def __getattr__(name: str) -> Any:
+    if name in _LAZY:
+        from importlib import import_module
+
+        return getattr(import_module(f".{_LAZY[name]}", __name__), name)
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
