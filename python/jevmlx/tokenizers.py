@@ -8,6 +8,7 @@ for every text that holds no control token.
 
 from __future__ import annotations
 
+import hashlib
 import json
 import re
 import threading
@@ -47,6 +48,7 @@ class TextTokenizer:
 
     Attributes:
         control_ids: Control token text → id, longest text first.
+        sha256: Hash of the tokenizer's serialized form; empty where it has none.
         original: The tokenizer it was made from.
     """
 
@@ -61,7 +63,9 @@ class TextTokenizer:
         self._control = re.compile(f"({pattern})") if pattern else None
 
     def _init_backend(self, backend: Any) -> None:
-        spec = json.loads(backend.to_str())
+        serialized = backend.to_str()
+        self.sha256 = hashlib.sha256(serialized.encode()).hexdigest()
+        spec = json.loads(serialized)
         added = spec.get("added_tokens") or []
         self._added = {token["content"]: token for token in added}
         control = [
@@ -85,14 +89,10 @@ class TextTokenizer:
             )
         # No private copy can be made here; texts that hold a special token are refused instead of guessed at.
         self.control_ids = {}
+        self.sha256 = ""
         self._refused = sorted(map(str, getattr(original, "all_special_tokens", None) or ()), key=len)
         self._added = {}
         self._encode_first = self._encode_rest = self._encode_plain
-
-    @property
-    def id(self) -> Any:
-        """The object templates are rendered with."""
-        return self.original
 
     def _pattern(self, token: str) -> str:
         pattern = re.escape(token)

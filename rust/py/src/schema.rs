@@ -136,6 +136,19 @@ impl PyField {
         self.field().depends_on()
     }
 
+    /// Constraints on which options may be selected together, as in [`Schema.to_dict`].
+    #[getter]
+    fn set_constraints<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyTuple>> {
+        PyTuple::new(
+            py,
+            self.field()
+                .set_constraints()
+                .iter()
+                .map(|constraint| python_value(py, &constraint.to_json(self.field().choices())))
+                .collect::<PyResult<Vec<_>>>()?,
+        )
+    }
+
     fn __hash__(&self) -> u64 {
         let mut hasher = DefaultHasher::new();
         (self.field().name(), self.field().choices()).hash(&mut hasher);

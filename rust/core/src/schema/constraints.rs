@@ -44,7 +44,9 @@ impl SetConstraint {
         &self.options
     }
 
-    pub(super) fn to_json(&self, choices: &[String]) -> Json {
+    /// The constraint as plain data; `choices` are the field's.
+    #[must_use]
+    pub fn to_json(&self, choices: &[String]) -> Json {
         let choice = |&at: &usize| Json::String(choices[at].clone());
         let mut out = vec![("type".to_owned(), Json::String(self.name.clone()))];
         if self.rule == SetRule::Implies {

@@ -1,0 +1,5 @@
+"""The command line: ``jevmlx``."""
+
+from .app import main
+
+__all__ = ["main"]

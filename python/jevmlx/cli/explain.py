@@ -1,0 +1,73 @@
+"""What the model is given for a schema and a text, without loading its weights."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from .. import Schema, compile_plan, render_prompt, resolve_profile
+from ..models import load_tokenizer, resolve
+
+
+def explanation(schema: str, context: str, model: str, revision: str | None, scoring: str) -> dict[str, Any]:
+    """Prompt, plan, rows and hashes as plain data.
+
+    Args:
+        schema: JSON text.
+        context: The text to decide on.
+        model: ``"embedded"``, a folder, or a hub id.
+        revision: Hub revision.
+        scoring: ``"labels"`` or ``"slots"``.
+    """
+    source = resolve(model, revision=revision)
+    tokenizer = load_tokenizer(source)
+    profile = resolve_profile(source.model_id, tokenizer)
+    plan = compile_plan(Schema(schema), tokenizer, scoring)
+    prompt = render_prompt(plan, context, tokenizer, profile)
+    data = plan.to_dict()
+    return {
+        "model": {"id": source.model_id, "revision": source.revision or source.content_hash},
+        "profile": {
+            "name": profile.name,
+            "template_kwargs": dict(profile.template_kwargs),
+            "supports_system": profile.supports_system,
+            "pinned_date": profile.pinned_date,
+        },
+        "prompt": {"version": prompt.version, "text": prompt.text, "ids": prompt.ids},
+        "rows": _rows(data),
+        "plan": data,
+        "hashes": {"prompt_sha256": prompt.sha256, "plan_hash": plan.plan_hash},
+    }
+
+
+def _rows(plan: dict[str, Any]) -> list[dict[str, Any]]:
+    rows = []
+    lead_in = len(plan["lead_in_ids"])
+
+    def add(field: str, row: str, shared: list[int], remainders: list[list[int]], names: list[str]) -> None:
+        rows.append(
+            {
+                "field": field,
+                "row": row,
+                "tokens": lead_in + len(shared),
+                "branch_nodes": _branch_nodes(remainders),
+                "candidates": ", ".join(names),
+            }
+        )
+
+    for name, spec in plan["fields"].items():
+        if "options" in spec:
+            for index, option in enumerate(spec["options"]):
+                add(name, f"{spec['codes'][index]} = {option}", spec["suffix_ids_list"][index], spec["remainders"][index], ["Y", "N"])
+            add(name, "count", spec["count"]["shared_ids"], spec["count"]["remainders"], spec["count"]["codes"])
+        else:
+            names = [f"{a} = {c}" for a, c in spec["alias_map"].items()] if "alias_map" in spec else []
+            add(name, "", spec["shared_ids"], spec["remainders"], names or [f"{len(spec['remainders'])} choices"])
+    return rows
+
+
+def _branch_nodes(remainders: list[list[int]]) -> int:
+    following: dict[tuple[int, ...], set[int]] = {}
+    for remainder in remainders:
+        for index, token in enumerate(remainder):
+            following.setdefault(tuple(remainder[:index]), set()).add(token)
+    return sum(len(tokens) > 1 for tokens in following.values())

@@ -1,0 +1,96 @@
+"""What the commands print. Colours and bars are rich's; they are off when the output is no terminal."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from typing import Any
+
+from rich.console import Console
+from rich.markup import escape
+from rich.table import Table
+from rich.text import Text
+
+from ..results import Decision, FieldResult
+
+_BAR = 20  # characters of a bar that stands for probability 1
+
+
+def _console() -> Console:
+    return Console(highlight=False)
+
+
+def json_data(data: Any) -> None:
+    """Prints plain data as indented JSON."""
+    print(json.dumps(data, ensure_ascii=False, indent=2))
+
+
+def decision(result: Decision) -> None:
+    """Prints a decision as a table with a bar for each likely answer."""
+    table = Table(box=None, pad_edge=False)
+    for heading in ("field", "value", "", "probability", "legal mass"):
+        table.add_column(heading, overflow="fold")
+    for found in result.fields.values():
+        _add_field(table, found)
+    _console().print(table)
+    made = result.provenance
+    took = result.timings
+    _console().print(
+        f"[dim]{escape(made.model_id)} · {escape(made.prompt_version)} · {made.scoring} · "
+        f"prompt {made.prompt_sha256[:12]} · plan {made.plan_hash[:12]} · "
+        f"{took.computed_tokens + took.cached_tokens + took.row_tokens} tokens in {took.total_s:.2f} s[/dim]"
+    )
+
+
+def _add_field(table: Table, found: FieldResult) -> None:
+    mass = "" if found.legal_mass is None else f"{found.legal_mass:.3f}"
+    if found.type == "multi":
+        value = ", ".join(map(str, found.value)) if isinstance(found.value, list) and found.value else "–"
+        table.add_row(_bold(found.name), _bold(value), "", "", mass)
+        shown = list(found.probabilities.items())
+    else:
+        shown = list(found.alternatives())
+        choice, probability = shown.pop(0)
+        table.add_row(_bold(found.name), _bold(_name(choice)), _bar(probability), f"{probability:.1%}", mass)
+    for choice, probability in shown:
+        table.add_row("", Text(_name(choice), "dim"), _bar(probability), f"{probability:.1%}", "")
+
+
+def _bold(text: str) -> Text:
+    return Text(text, "bold")
+
+
+def _name(choice: object) -> str:
+    return choice if isinstance(choice, str) else ("true" if choice else "false")
+
+
+def _bar(probability: float) -> Text:
+    filled = round(probability * _BAR)
+    return Text("█" * filled + "·" * (_BAR - filled), "cyan")
+
+
+def explanation(found: Mapping[str, Any]) -> None:
+    """Prints an explanation: the prompt as it is, then plan, rows and hashes."""
+    console = _console()
+    console.rule("prompt")
+    print(found["prompt"]["text"])
+    console.rule("rows")
+    table = Table(box=None, pad_edge=False)
+    for heading in ("field", "row", "tokens", "branch nodes", "candidates"):
+        table.add_column(heading, overflow="fold")
+    for row in found["rows"]:
+        table.add_row(
+            Text(row["field"]), Text(row["row"]), str(row["tokens"]), str(row["branch_nodes"]), Text(row["candidates"])
+        )
+    console.print(table)
+    console.rule("plan")
+    print(json.dumps(found["plan"], ensure_ascii=False))
+    console.rule("hashes")
+    for key, value in found["hashes"].items():
+        console.print(f"{key}: {escape(str(value))}")
+
+
+def report(found: Mapping[str, Any]) -> None:
+    """Prints a doctor's report, one line a fact."""
+    for key, value in found.items():
+        _console().print(f"[bold]{key}[/bold]: {escape(str(value))}")
