@@ -251,7 +251,9 @@ def _timings(scores: BranchScores, compile_s: float, render_s: float, total_s: f
 
 def _check_temperature(temperature: float) -> float:
     if isinstance(temperature, bool) or not isinstance(temperature, (int, float)) or not 0 < temperature < float("inf"):
-        raise ConfigError("config.temperature", f"temperature is {temperature!r}; a positive number is needed", "temperature")
+        raise ConfigError(
+            "config.temperature", f"temperature is {temperature!r}; a positive number is needed", "temperature"
+        )
     return float(temperature)
 
 

@@ -90,7 +90,7 @@ class FieldResult:
 
     def to_dict(self) -> dict[str, Any]:
         """Plain data, ready for JSON: a boolean's choices become ``"true"`` and ``"false"``."""
-        data = _plain(self)
+        data: dict[str, Any] = _plain(self)
         data["alternatives"] = [
             {"choice": choice, "probability": probability} for choice, probability in self.alternatives()
         ]

@@ -19,14 +19,39 @@ from typing import Any
 from .errors import PromptError, TokenizerError
 
 # Added tokens that are ordinary text: HTML keeps the ids Gemma gives it.
-_PAIRED_TAGS = (
-    "table caption thead tbody tfoot tr th td h1 h2 h3 h4 h5 h6 blockquote "
-    "strong em b i u s sub sup code"
-).split()
+_PAIRED_TAGS = [
+    "table",
+    "caption",
+    "thead",
+    "tbody",
+    "tfoot",
+    "tr",
+    "th",
+    "td",
+    "h1",
+    "h2",
+    "h3",
+    "h4",
+    "h5",
+    "h6",
+    "blockquote",
+    "strong",
+    "em",
+    "b",
+    "i",
+    "u",
+    "s",
+    "sub",
+    "sup",
+    "code",
+]
 HTML_TAGS = frozenset(f"<{slash}{tag}>" for tag in _PAIRED_TAGS for slash in ("", "/"))
 
 # Tokenizers held by the module-level functions; each copy of a 150,000-token vocabulary takes some 60 MB.
 _MAX_HELD = 4
+
+# Scoring takes ids as signed 32-bit numbers.
+_MAX_ID = 2**31
 
 Encode = Callable[[Sequence[str]], list[list[int]]]
 
@@ -68,9 +93,7 @@ class TextTokenizer:
         spec = json.loads(serialized)
         added = spec.get("added_tokens") or []
         self._added = {token["content"]: token for token in added}
-        control = [
-            token for token in added if is_control(token["content"], bool(token.get("special")))
-        ]
+        control = [token for token in added if is_control(token["content"], bool(token.get("special")))]
         control.sort(key=lambda token: -len(token["content"]))
         self.control_ids = {token["content"]: int(token["id"]) for token in control}
         for token in control:
@@ -238,7 +261,7 @@ def _id_list(ids: Any) -> list[int]:
     ids = getattr(ids, "ids", ids)
     if hasattr(ids, "tolist"):
         ids = ids.tolist()
-    if not isinstance(ids, (list, tuple)) or not all(type(i) is int and i >= 0 for i in ids):
+    if not isinstance(ids, (list, tuple)) or not all(type(i) is int and 0 <= i < _MAX_ID for i in ids):
         raise TokenizerError(
             "tokenizer.output",
             f"the tokenizer's encode returned {ids!r:.80}; a list of non-negative token ids is needed",

@@ -63,8 +63,8 @@ def decide(
     as_json: JsonOption = False,
 ) -> None:
     """Decide every field of a schema for a text, and print values with probabilities."""
-    from . import show
     from .. import Schema, load
+    from . import show
 
     parsed = Schema(_read(schema, "schema"))
     context = _context(text, file)
@@ -150,7 +150,9 @@ def _context(text: str | None, file: Path | None) -> str:
     try:
         return sys.stdin.buffer.read().decode("utf-8")
     except UnicodeDecodeError as error:
-        raise JevmlxError("input.encoding", f"standard input is not UTF-8: byte {error.start} cannot be read") from error
+        raise JevmlxError(
+            "input.encoding", f"standard input is not UTF-8: byte {error.start} cannot be read"
+        ) from error
 
 
 def main() -> NoReturn:

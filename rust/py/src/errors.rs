@@ -31,6 +31,12 @@ pub(crate) fn exception(py: Python<'_>, error: &Error, cause: Option<PyErr>) -> 
     }
 }
 
+/// Whether an exception belongs to this package's family.
+pub(crate) fn is_ours(py: Python<'_>, error: &PyErr) -> bool {
+    let family = py.import("jevmlx.errors").and_then(|module| module.getattr("JevmlxError"));
+    family.and_then(|family| error.value(py).is_instance(&family)).unwrap_or(false)
+}
+
 /// Every (code, exception class name), in the order of the documentation.
 pub(crate) fn codes(py: Python<'_>) -> PyResult<Bound<'_, PyTuple>> {
     PyTuple::new(py, ErrorKind::ALL.iter().map(|&kind| (kind.code(), class_name(kind))))

@@ -8,7 +8,7 @@ use pyo3::prelude::*;
 use pyo3::types::{PyBytes, PyList, PyString, PyTuple};
 
 use crate::convert::{python_value, utf8};
-use crate::errors::exception;
+use crate::errors::{exception, is_ours};
 use crate::schema::PySchema;
 
 /// A Python callable from a list of texts to a list of lists of token ids.
@@ -62,8 +62,8 @@ pub(crate) fn compile_plan(
         Err(error) => {
             let cause = encoder.raised.into_inner().ok().flatten();
             match cause {
-                // An interrupt or exit is not the tokenizer's failure.
-                Some(cause) if !cause.is_instance_of::<PyException>(py) => Err(cause),
+                // An interrupt or exit is not the tokenizer's failure, and an error of ours says what it has to say.
+                Some(cause) if !cause.is_instance_of::<PyException>(py) || is_ours(py, &cause) => Err(cause),
                 cause => Err(exception(py, &error, cause)),
             }
         }
