@@ -19,32 +19,11 @@ from typing import Any
 from .errors import PromptError, TokenizerError
 
 # Added tokens that are ordinary text: HTML keeps the ids Gemma gives it.
-_PAIRED_TAGS = [
-    "table",
-    "caption",
-    "thead",
-    "tbody",
-    "tfoot",
-    "tr",
-    "th",
-    "td",
-    "h1",
-    "h2",
-    "h3",
-    "h4",
-    "h5",
-    "h6",
-    "blockquote",
-    "strong",
-    "em",
-    "b",
-    "i",
-    "u",
-    "s",
-    "sub",
-    "sup",
-    "code",
-]
+_PAIRED_TAGS = (
+    *("table", "caption", "thead", "tbody", "tfoot", "tr", "th", "td"),
+    *("h1", "h2", "h3", "h4", "h5", "h6", "blockquote"),
+    *("strong", "em", "b", "i", "u", "s", "sub", "sup", "code"),
+)
 HTML_TAGS = frozenset(f"<{slash}{tag}>" for tag in _PAIRED_TAGS for slash in ("", "/"))
 
 # Tokenizers held by the module-level functions; each copy of a 150,000-token vocabulary takes some 60 MB.

@@ -56,14 +56,9 @@ def _rows(plan: dict[str, Any]) -> list[dict[str, Any]]:
 
     for name, spec in plan["fields"].items():
         if "options" in spec:
-            for index, option in enumerate(spec["options"]):
-                add(
-                    name,
-                    f"{spec['codes'][index]} = {option}",
-                    spec["suffix_ids_list"][index],
-                    spec["remainders"][index],
-                    ["Y", "N"],
-                )
+            labels = [f"{code} = {option}" for code, option in zip(spec["codes"], spec["options"], strict=True)]
+            for label, shared, remainders in zip(labels, spec["suffix_ids_list"], spec["remainders"], strict=True):
+                add(name, label, shared, remainders, ["Y", "N"])
             add(name, "count", spec["count"]["shared_ids"], spec["count"]["remainders"], spec["count"]["codes"])
         else:
             names = [f"{a} = {c}" for a, c in spec["alias_map"].items()] if "alias_map" in spec else []
