@@ -4,6 +4,7 @@ use std::sync::{Arc, Mutex};
 
 use jevmlx_core::{EncodeError, Encoder, Error, ErrorKind, Layout, Message, Plan, Scoring, compile};
 use pyo3::exceptions::PyException;
+use pyo3::intern;
 use pyo3::prelude::*;
 use pyo3::types::{PyBytes, PyList, PyString, PyTuple};
 
@@ -128,9 +129,12 @@ impl PyPlan {
         nonce_key: Option<&[u8]>,
     ) -> PyResult<Bound<'py, PyString>> {
         let py = context.py();
-        let content = utf8(context, ErrorKind::PromptSurrogate, "context")
-            .and_then(|context| py.detach(|| self.plan.user_content(context, nonce_key)));
-        content.map(|text| PyString::new(py, &text)).map_err(|error| exception(py, &error, None))
+        let frame = utf8(context, ErrorKind::PromptSurrogate, "context")
+            .and_then(|context| py.detach(|| self.plan.user_frame(context, nonce_key)));
+        let (before, after) = frame.map_err(|error| exception(py, &error, None))?;
+        // Joined by Python, which copies the context once and decodes nothing.
+        let parts = PyTuple::new(py, [&PyString::new(py, &before), context, &PyString::new(py, &after)])?;
+        Ok(PyString::new(py, "").call_method1(intern!(py, "join"), (parts,))?.cast_into()?)
     }
 
     /// The conversation for a context, as (role, content) pairs.

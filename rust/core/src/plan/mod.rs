@@ -225,6 +225,14 @@ impl Plan {
         prompt::user_content(&self.schema_block, context, nonce_key)
     }
 
+    /// What stands before and after the context in [`Plan::user_content`], for callers that hold the context elsewhere.
+    ///
+    /// # Errors
+    /// [`crate::ErrorKind::NonceKey`] when `nonce_key` is empty.
+    pub fn user_frame(&self, context: &str, nonce_key: Option<&[u8]>) -> Result<(String, String), Error> {
+        prompt::user_frame(&self.schema_block, context, nonce_key)
+    }
+
     /// The conversation for a context, as the chat template takes it.
     ///
     /// # Errors

@@ -52,9 +52,16 @@ pub(crate) fn push_hex(out: &mut String, bytes: &[u8]) {
     }
 }
 
+/// What stands before and after the context in the user message: instruction, schema block and the fence.
+pub(crate) fn user_frame(block: &str, context: &str, key: Option<&[u8]>) -> Result<(String, String), Error> {
+    let nonce = context_nonce(context, key)?;
+    let before = [INSTRUCTION, "\n\n", block, "\n\n<<<CONTEXT:", &nonce, "\n"].concat();
+    let after = ["\nCONTEXT:", &nonce, ">>>"].concat();
+    Ok((before, after))
+}
+
 /// The user message: instruction, schema block, fenced context.
 pub(crate) fn user_content(block: &str, context: &str, key: Option<&[u8]>) -> Result<String, Error> {
-    let nonce = context_nonce(context, key)?;
-    let parts = [INSTRUCTION, "\n\n", block, "\n\n<<<CONTEXT:", &nonce, "\n", context, "\nCONTEXT:", &nonce, ">>>"];
-    Ok(parts.concat())
+    let (before, after) = user_frame(block, context, key)?;
+    Ok([&before, context, &after].concat())
 }

@@ -8,7 +8,7 @@ pub use fence::context_nonce;
 pub use messages::Message;
 
 pub(crate) use block::{Menu, schema_block};
-pub(crate) use fence::{push_hex, user_content};
+pub(crate) use fence::{push_hex, user_content, user_frame};
 pub(crate) use messages::{context_turns, message_turns};
 
 /// Version of the prompt contract that a context is rendered under.

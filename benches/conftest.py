@@ -1,0 +1,45 @@
+"""What every benchmark shares: a paired measurement, and the table that is printed at the end."""
+
+import statistics
+import time
+
+import pytest
+
+_ROWS = []
+
+
+def seconds(call, rounds, number=1):
+    """Median seconds of one call, over ``rounds`` runs of ``number`` calls each."""
+    times = []
+    for _ in range(rounds):
+        start = time.perf_counter()
+        for _ in range(number):
+            call()
+        times.append((time.perf_counter() - start) / number)
+    return statistics.median(times)
+
+
+@pytest.fixture
+def figure(request):
+    """Reports one figure: ``figure(what, value, unit, to_reach, floor=None)``; the row is printed and kept in the JSON."""
+
+    def report(what, value, unit, to_reach, floor=None):
+        row = {"what": what, "value": value, "unit": unit, "to_reach": to_reach, "floor": floor}
+        _ROWS.append(row)
+        benchmark = request.node.funcargs.get("benchmark")
+        if benchmark is not None:
+            benchmark.extra_info[what] = row
+
+    return report
+
+
+def pytest_terminal_summary(terminalreporter):
+    if not _ROWS:
+        return
+    terminalreporter.section("figures")
+    terminalreporter.write_line("| figure | measured | to reach | compared to |")
+    terminalreporter.write_line("|---|---|---|---|")
+    for row in _ROWS:
+        terminalreporter.write_line(
+            f"| {row['what']} | {row['value']:.4g} {row['unit']} | {row['to_reach']} | {row['floor'] or '–'} |"
+        )

@@ -1,0 +1,5 @@
+"""``python -m jevmlx``: the command line."""
+
+from .cli import main
+
+main()
