@@ -23,6 +23,8 @@ mod _core {
         m.add("PROMPT_VERSION", jevmlx_core::PROMPT_VERSION)?;
         m.add("PROMPT_VERSION_KEYED", jevmlx_core::PROMPT_VERSION_KEYED)?;
         m.add("PROMPT_VERSION_MESSAGES", jevmlx_core::PROMPT_VERSION_MESSAGES)?;
+        m.add("PROMPT_VERSION_ISOLATED", jevmlx_core::PROMPT_VERSION_ISOLATED)?;
+        m.add("PROMPT_VERSION_ISOLATED_KEYED", jevmlx_core::PROMPT_VERSION_ISOLATED_KEYED)?;
         m.add("SYSTEM_TEXT", jevmlx_core::SYSTEM_TEXT)?;
         m.add("ERROR_CODES", errors::codes(m.py())?)
     }

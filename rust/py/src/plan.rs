@@ -151,6 +151,20 @@ impl PyPlan {
         Self::turns(py, turns)
     }
 
+    /// The conversation that asks this plan's one field alone, after the context, as (role, content) pairs.
+    #[pyo3(signature = (context, supports_system, nonce_key=None))]
+    fn isolated_turns(
+        &self,
+        context: &Bound<'_, PyString>,
+        supports_system: bool,
+        nonce_key: Option<&[u8]>,
+    ) -> PyResult<Vec<(String, String)>> {
+        let py = context.py();
+        let turns = utf8(context, ErrorKind::PromptSurrogate, "context")
+            .and_then(|context| py.detach(|| self.plan.isolated_turns(context, nonce_key, supports_system)));
+        Self::turns(py, turns)
+    }
+
     /// The conversation for chat messages given as (role, content) pairs, as such pairs.
     fn message_turns(
         &self,

@@ -45,6 +45,12 @@ impl PySchema {
         PyTuple::new(py, fields.map(|field| Py::new(py, field)).collect::<PyResult<Vec<_>>>()?)
     }
 
+    /// Each field as a schema of its own under a neutral name, in schema order.
+    fn isolated<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyTuple>> {
+        let alone = self.schema.isolated().into_iter().map(|schema| Py::new(py, Self { schema: Arc::new(schema) }));
+        PyTuple::new(py, alone.collect::<PyResult<Vec<_>>>()?)
+    }
+
     /// The schema as plain data: canonical type names, defaults left out, order kept.
     fn to_dict<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyAny>> {
         python_value(py, &self.schema.to_json())

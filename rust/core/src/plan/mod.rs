@@ -246,6 +246,19 @@ impl Plan {
         prompt::context_turns(&self.schema_block, context, nonce_key, supports_system)
     }
 
+    /// The conversation that asks this plan's field alone, after the context; see [`Schema::isolated`].
+    ///
+    /// # Errors
+    /// [`crate::ErrorKind::NonceKey`] when `nonce_key` is empty.
+    pub fn isolated_turns(
+        &self,
+        context: &str,
+        nonce_key: Option<&[u8]>,
+        supports_system: bool,
+    ) -> Result<Vec<Message>, Error> {
+        prompt::isolated_turns(&self.schema_block, context, nonce_key, supports_system)
+    }
+
     /// The conversation for chat messages, as the chat template takes it.
     ///
     /// # Errors

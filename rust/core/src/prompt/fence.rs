@@ -52,16 +52,27 @@ pub(crate) fn push_hex(out: &mut String, bytes: &[u8]) {
     }
 }
 
+/// The lines around a context: `<<<CONTEXT:<nonce>` with its LF, and LF with `CONTEXT:<nonce>>>>`.
+fn fence(context: &str, key: Option<&[u8]>) -> Result<(String, String), Error> {
+    let nonce = context_nonce(context, key)?;
+    Ok((["<<<CONTEXT:", &nonce, "\n"].concat(), ["\nCONTEXT:", &nonce, ">>>"].concat()))
+}
+
 /// What stands before and after the context in the user message: instruction, schema block and the fence.
 pub(crate) fn user_frame(block: &str, context: &str, key: Option<&[u8]>) -> Result<(String, String), Error> {
-    let nonce = context_nonce(context, key)?;
-    let before = [INSTRUCTION, "\n\n", block, "\n\n<<<CONTEXT:", &nonce, "\n"].concat();
-    let after = ["\nCONTEXT:", &nonce, ">>>"].concat();
-    Ok((before, after))
+    let (open, close) = fence(context, key)?;
+    Ok(([INSTRUCTION, "\n\n", block, "\n\n", &open].concat(), close))
 }
 
 /// The user message: instruction, schema block, fenced context.
 pub(crate) fn user_content(block: &str, context: &str, key: Option<&[u8]>) -> Result<String, Error> {
     let (before, after) = user_frame(block, context, key)?;
     Ok([&before, context, &after].concat())
+}
+
+/// The user message of a question asked alone: fenced context, instruction, schema block. What comes before the question
+/// is the same for every question on a context.
+pub(crate) fn isolated_content(block: &str, context: &str, key: Option<&[u8]>) -> Result<String, Error> {
+    let (open, close) = fence(context, key)?;
+    Ok([&open, context, &close, "\n\n", INSTRUCTION, "\n\n", block].concat())
 }

@@ -1,6 +1,6 @@
 //! The turns of the conversation that the chat template renders.
 
-use super::{INSTRUCTION, SYSTEM_TEXT, SYSTEM_TEXT_MESSAGES, user_content};
+use super::{INSTRUCTION, SYSTEM_TEXT, SYSTEM_TEXT_MESSAGES, isolated_content, user_content};
 use crate::error::{Error, ErrorKind, quoted};
 
 /// One chat message.
@@ -20,18 +20,32 @@ impl Message {
 }
 
 /// `[system, user]`, or one user turn where the template has no system role.
+fn system_and_user(user: String, supports_system: bool) -> Vec<Message> {
+    if supports_system {
+        vec![Message::new("system", SYSTEM_TEXT), Message::new("user", user)]
+    } else {
+        vec![Message::new("user", [SYSTEM_TEXT, "\n\n", &user].concat())]
+    }
+}
+
+/// The turns for a context under the schema.
 pub(crate) fn context_turns(
     block: &str,
     context: &str,
     key: Option<&[u8]>,
     supports_system: bool,
 ) -> Result<Vec<Message>, Error> {
-    let user = user_content(block, context, key)?;
-    Ok(if supports_system {
-        vec![Message::new("system", SYSTEM_TEXT), Message::new("user", user)]
-    } else {
-        vec![Message::new("user", [SYSTEM_TEXT, "\n\n", &user].concat())]
-    })
+    Ok(system_and_user(user_content(block, context, key)?, supports_system))
+}
+
+/// The turns for one question after its context.
+pub(crate) fn isolated_turns(
+    block: &str,
+    context: &str,
+    key: Option<&[u8]>,
+    supports_system: bool,
+) -> Result<Vec<Message>, Error> {
+    Ok(system_and_user(isolated_content(block, context, key)?, supports_system))
 }
 
 /// The library's system turn, then the caller's messages; merged into the first user turn where there is no system role.

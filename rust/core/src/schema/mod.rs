@@ -8,6 +8,9 @@ pub use constraints::{SetConstraint, SetRule};
 use crate::error::Error;
 use crate::json::Json;
 
+/// The name a question goes by when it is asked alone, so that what a caller calls it changes nothing.
+const NEUTRAL_NAME: &str = "answer";
+
 /// What kind of answer a field takes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum FieldKind {
@@ -165,6 +168,13 @@ impl Schema {
     #[must_use]
     pub fn fields(&self) -> &[Field] {
         &self.fields
+    }
+
+    /// Each field as a schema of its own under a neutral name, in schema order.
+    #[must_use]
+    pub fn isolated(&self) -> Vec<Self> {
+        let alone = |field: &Field| Field { name: NEUTRAL_NAME.to_owned(), depends_on: None, ..field.clone() };
+        self.fields.iter().map(|field| Self { fields: vec![alone(field)] }).collect()
     }
 
     /// The schema as plain data: canonical type names, defaults left out, order kept.
