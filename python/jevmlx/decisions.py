@@ -1,19 +1,18 @@
-"""From branch logits to values: pure arithmetic in float64, the same for every face and every backend."""
+"""From branch logits to values: plain double arithmetic, the same for every face and every backend.
+
+The numbers are few (the allowed tokens of one question), so Python floats are as fast here as arrays and easier to follow.
+"""
 
 from __future__ import annotations
 
+import itertools
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from types import MappingProxyType
 
-import numpy as np
-from numpy.typing import NDArray
-
 from ._core import Field, Layout
 from .results import Choice, CountResult, FieldResult, OptionResult
-
-Floats = NDArray[np.float64]
-Ints = NDArray[np.int32]
 
 # An option is selected when P(applies) reaches this.
 SELECT_AT = 0.5
@@ -26,89 +25,93 @@ COUNT_CODES = ("0", "1", "2", "3", "4")
 
 @dataclass(frozen=True)
 class Paths:
-    """How branch logits add up to candidates, as int32 arrays; see ``jevmlx_core::Layout``.
+    """How branch logits add up to candidates.
 
     Attributes:
-        branch_offsets: Slices of the allowed tokens per branch, shape (branches + 1,).
-        row_offsets: Slices of the candidates per row, shape (rows + 1,).
-        step_offsets: Slices of ``steps`` per candidate, shape (candidates + 1,).
-        steps: Indices into the allowed tokens, shape (steps,).
+        branches: Per branch, the range of its entries among the allowed tokens.
+        branch_of: Per allowed token, its branch.
+        rows: Per row, per candidate, the allowed tokens it passes.
     """
 
-    branch_offsets: Ints
-    row_offsets: Ints
-    step_offsets: Ints
-    steps: Ints
+    branches: tuple[range, ...]
+    branch_of: tuple[int, ...]
+    rows: tuple[tuple[tuple[int, ...], ...], ...]
 
     @classmethod
     def of(cls, layout: Layout) -> Paths:
         """The paths of a plan's layout."""
-        names = ("branch_offsets", "row_offsets", "step_offsets", "steps")
-        return cls(*(np.frombuffer(getattr(layout, name), np.int32) for name in names))
+        offsets = _ints(layout.branch_offsets)
+        branches = tuple(range(a, b) for a, b in itertools.pairwise(offsets))
+        branch_of = tuple(index for index, entries in enumerate(branches) for _ in entries)
+        steps, step_offsets, row_offsets = _ints(layout.steps), _ints(layout.step_offsets), _ints(layout.row_offsets)
+        candidates = [tuple(steps[a:b]) for a, b in itertools.pairwise(step_offsets)]
+        rows = tuple(tuple(candidates[a:b]) for a, b in itertools.pairwise(row_offsets))
+        return cls(branches, branch_of, rows)
+
+
+def _ints(data: bytes) -> list[int]:
+    return memoryview(data).cast("i").tolist()
 
 
 @dataclass(frozen=True)
 class RowScores:
-    """One row: its candidates' log scores in nats, and the legal mass along each one's path (``None`` if not asked for)."""
+    """One row, per candidate in choice order.
 
-    log_scores: Floats
-    legal_mass: Floats | None
-    min_legal_mass: Floats | None
+    Attributes:
+        log_scores: Log scores in nats; a proper distribution.
+        legal_mass: Mass of the allowed tokens along the candidate's path, under the whole vocabulary; empty if not asked for.
+        min_legal_mass: The least of them; empty if not asked for.
+    """
+
+    log_scores: list[float]
+    legal_mass: list[float]
+    min_legal_mass: list[float]
 
 
-def row_scores(paths: Paths, logits: NDArray[np.float32], log_z: NDArray[np.float32] | None) -> list[RowScores]:
+def row_scores(paths: Paths, logits: Sequence[float], log_z: Sequence[float] | None) -> list[RowScores]:
     """Log scores of every row's candidates.
 
     Args:
         paths: The plan's paths.
-        logits: Logits of the allowed tokens, float32, shape (allowed,).
-        log_z: Log-sum-exp over the whole vocabulary per branch, float32, shape (branches,), or ``None``.
+        logits: Logit of each allowed token.
+        log_z: Log-sum-exp over the whole vocabulary per branch, or ``None``.
 
     Returns:
         One entry per row, in plan order.
     """
-    z = logits.astype(np.float64)
-    starts = paths.branch_offsets[:-1]
-    branch_of = np.repeat(np.arange(len(starts)), np.diff(paths.branch_offsets))
-    if len(starts):
-        top = np.maximum.reduceat(z, starts)
-        total = np.add.reduceat(np.exp(z - top[branch_of]), starts)
-        log_allowed = top + np.log(total)
-    else:
-        log_allowed = np.zeros(0)
-    log_p = z - log_allowed[branch_of]
-    scores = _along(paths, log_p[paths.steps], np.add, 0.0)
-    mass = least = None
-    if log_z is not None:
-        # Rounding can put the allowed tokens above the whole vocabulary by an ulp.
-        log_mass = np.minimum(log_allowed - log_z.astype(np.float64), 0.0)[branch_of[paths.steps]]
-        mass = np.exp(_along(paths, log_mass, np.add, 0.0))
-        least = np.exp(_along(paths, log_mass, np.minimum, 0.0))
-    bounds = list(zip(paths.row_offsets[:-1].tolist(), paths.row_offsets[1:].tolist(), strict=True))
-    return [
-        RowScores(
-            scores[a:b],
-            None if mass is None else mass[a:b],
-            None if least is None else least[a:b],
-        )
-        for a, b in bounds
-    ]
+    log_allowed = [_log_sum_exp([logits[entry] for entry in entries]) for entries in paths.branches]
+    log_p = [logit - log_allowed[branch] for logit, branch in zip(logits, paths.branch_of, strict=True)]
+    scores = []
+    for candidates in paths.rows:
+        log_scores = [sum(log_p[step] for step in steps) for steps in candidates]
+        mass: list[float] = []
+        least: list[float] = []
+        if log_z is not None:
+            for steps in candidates:
+                # Rounding can put the allowed tokens above the whole vocabulary by an ulp.
+                logs = [min(log_allowed[b] - log_z[b], 0.0) for b in (paths.branch_of[step] for step in steps)]
+                mass.append(math.exp(sum(logs)))
+                least.append(math.exp(min(logs, default=0.0)))
+        scores.append(RowScores(log_scores, mass, least))
+    return scores
 
 
-def _along(paths: Paths, values: Floats, combine: np.ufunc, empty: float) -> Floats:
-    """Combines the values of each candidate's steps; a candidate without steps gets ``empty``."""
-    out = np.full(len(paths.step_offsets) - 1, empty)
-    taken = np.diff(paths.step_offsets) > 0
-    if taken.any():
-        out[taken] = combine.reduceat(values, paths.step_offsets[:-1][taken])
-    return out
+def _log_sum_exp(values: list[float]) -> float:
+    top = max(values)
+    return top + math.log(sum(math.exp(value - top) for value in values))
 
 
-def softmax(log_scores: Floats, temperature: float) -> Floats:
-    """Probabilities of candidates: softmax of log scores ÷ temperature."""
-    scaled = log_scores / temperature
-    weights = np.exp(scaled - scaled.max())
-    return np.asarray(weights / weights.sum(), np.float64)
+def softmax(log_scores: Sequence[float], temperature: float) -> list[float]:
+    """Probabilities of candidates: softmax of log scores ÷ temperature.
+
+    Example:
+        >>> softmax([0.0, 0.0], 1.0)
+        [0.5, 0.5]
+    """
+    top = max(log_scores)
+    weights = [math.exp((score - top) / temperature) for score in log_scores]
+    total = sum(weights)
+    return [weight / total for weight in weights]
 
 
 def field_result(field: Field, rows: Sequence[RowScores], temperature: float) -> FieldResult:
@@ -127,67 +130,66 @@ def field_result(field: Field, rows: Sequence[RowScores], temperature: float) ->
 def _scalar(field: Field, row: RowScores, temperature: float) -> FieldResult:
     choices: tuple[Choice, ...] = (True, False) if field.type == "boolean" else field.choices
     p = softmax(row.log_scores, temperature)
-    # argmax takes the first of equals: ties go to the earlier choice.
-    best = int(row.log_scores.argmax())
-    margin, p_margin = _margin(row.log_scores), _margin(p)
+    # The first of equals: ties go to the earlier choice.
+    best = row.log_scores.index(max(row.log_scores))
     return FieldResult(
         name=field.name,
         type=field.type,
         value=choices[best],
-        probability=float(p[best]),
-        probabilities=MappingProxyType(dict(zip(choices, p.tolist(), strict=True))),
-        log_scores=MappingProxyType(dict(zip(choices, row.log_scores.tolist(), strict=True))),
-        log_score_margin=margin,
-        probability_margin=p_margin,
+        probability=p[best],
+        probabilities=MappingProxyType(dict(zip(choices, p, strict=True))),
+        log_scores=MappingProxyType(dict(zip(choices, row.log_scores, strict=True))),
+        log_score_margin=_margin(row.log_scores),
+        probability_margin=_margin(p),
         confidence=confidence(p, field.ordered),
-        legal_mass=_pick(row.legal_mass, best),
-        min_legal_mass=_pick(row.min_legal_mass, best),
+        legal_mass=row.legal_mass[best] if row.legal_mass else None,
+        min_legal_mass=row.min_legal_mass[best] if row.min_legal_mass else None,
     )
 
 
-def _margin(values: Floats) -> float | None:
+def _margin(values: Sequence[float]) -> float | None:
     if len(values) < 2:
         return None
-    second, first = np.partition(values, -2)[-2:]
-    return float(first - second)
+    first, second = sorted(values, reverse=True)[:2]
+    return first - second
 
 
-def _pick(values: Floats | None, index: int) -> float | None:
-    return None if values is None else float(values[index])
-
-
-def confidence(p: Floats, ordered: bool) -> float:
+def confidence(p: Sequence[float], ordered: bool) -> float:
     """How far a distribution is from knowing nothing, 0–1; the public conformance suite's formulas.
 
     Args:
-        p: Probabilities, shape (n,).
+        p: Probabilities of the choices.
         ordered: Whether the choices are a scale.
+
+    Example:
+        >>> confidence([1.0, 0.0], ordered=False), confidence([0.5, 0.5], ordered=True)
+        (1.0, 0.0)
     """
     n = len(p)
     if n == 1:
         return 1.0
     if not ordered:
-        return float((p.max() - 1 / n) / (1 - 1 / n))
-    levels = np.arange(n)
-    uniform = np.abs(levels - (n - 1) / 2).sum() / n
-    return float(max(0.0, 1 - (p * np.abs(levels - p.argmax())).sum() / uniform))
+        return (max(p) - 1 / n) / (1 - 1 / n)
+    mode = max(range(n), key=p.__getitem__)
+    uniform = sum(abs(level - (n - 1) / 2) for level in range(n)) / n
+    spread = sum(probability * abs(level - mode) for level, probability in enumerate(p))
+    return max(0.0, 1 - spread / uniform)
 
 
 def _multi(field: Field, rows: Sequence[RowScores], temperature: float) -> FieldResult:
     options, count = rows[:-1], rows[-1]
-    p = np.array([softmax(row.log_scores, temperature)[0] for row in options])
+    p = [softmax(row.log_scores, temperature)[0] for row in options]
     chosen, applied = _reconcile(p, count)
     results = {}
     for index, (choice, row) in enumerate(zip(field.choices, options, strict=True)):
-        winner = int(row.log_scores.argmax())
+        winner = row.log_scores.index(max(row.log_scores))
         results[choice] = OptionResult(
-            selected=bool(chosen[index]),
-            probability=float(p[index]),
-            log_score=float(row.log_scores[0]),
-            legal_mass=_pick(row.legal_mass, winner),
-            min_legal_mass=_pick(row.min_legal_mass, winner),
+            selected=index in chosen,
+            probability=p[index],
+            log_score=row.log_scores[0],
+            legal_mass=row.legal_mass[winner] if row.legal_mass else None,
+            min_legal_mass=row.min_legal_mass[winner] if row.min_legal_mass else None,
         )
-    count_p = softmax(count.log_scores, 1.0)
     return FieldResult(
         name=field.name,
         type=field.type,
@@ -200,10 +202,11 @@ def _multi(field: Field, rows: Sequence[RowScores], temperature: float) -> Field
         confidence=None,
         legal_mass=_least([result.legal_mass for result in results.values()]),
         min_legal_mass=_least([result.min_legal_mass for result in results.values()]),
-        threshold_distance=float(np.abs(p - SELECT_AT).min()),
+        threshold_distance=min(abs(probability - SELECT_AT) for probability in p),
         options=MappingProxyType(results),
         count=CountResult(
-            MappingProxyType(dict(zip(COUNT_CODES, count_p.tolist(), strict=True))),
+            # The count row is judged at temperature 1, whatever the options' is.
+            MappingProxyType(dict(zip(COUNT_CODES, softmax(count.log_scores, 1.0), strict=True))),
             _margin(count.log_scores) or 0.0,
             applied,
         ),
@@ -211,23 +214,20 @@ def _multi(field: Field, rows: Sequence[RowScores], temperature: float) -> Field
 
 
 def _least(values: Sequence[float | None]) -> float | None:
-    known = [value for value in values if value is not None]
-    return min(known) if known else None
+    return min((value for value in values if value is not None), default=None)
 
 
-def _reconcile(p: Floats, count: RowScores) -> tuple[NDArray[np.bool_], bool]:
+def _reconcile(p: Sequence[float], count: RowScores) -> tuple[set[int], bool]:
     """Threshold first; a sure count row then says how many of the likeliest options are taken."""
-    chosen = p >= SELECT_AT
-    selected = int(chosen.sum())
-    answer = int(count.log_scores.argmax())
+    chosen = {index for index, probability in enumerate(p) if probability >= SELECT_AT}
     if (_margin(count.log_scores) or 0.0) < COUNT_MARGIN:
         return chosen, False
+    answer = count.log_scores.index(max(count.log_scores))
     if answer == COUNT_CEILING:
-        answer = max(answer, selected)
+        answer = max(answer, len(chosen))
     k = min(answer, len(p))
-    if k == selected:
+    if k == len(chosen):
         return chosen, False
-    taken = np.zeros(len(p), bool)
     # A stable sort keeps the earlier of equally likely options first.
-    taken[np.argsort(-p, kind="stable")[:k]] = True
-    return taken, True
+    likeliest = sorted(range(len(p)), key=lambda index: -p[index])
+    return set(likeliest[:k]), True

@@ -224,7 +224,8 @@ class Engine:
 
 
 def _field_results(compiled: CompiledSchema, scores: BranchScores, temperature: float) -> dict[str, FieldResult]:
-    rows = iter(row_scores(compiled.paths, scores.logits, scores.log_z))
+    log_z = None if scores.log_z is None else scores.log_z.tolist()
+    rows = iter(row_scores(compiled.paths, scores.logits.tolist(), log_z))
     results = {}
     for spec in compiled.plan.schema.fields:
         count = len(spec.choices) + 1 if spec.type == "multi" else 1

@@ -129,7 +129,20 @@ def encode_turns(tokenizer: TextTokenizer, turns: Sequence[Turn], profile: Profi
     """Renders turns through the chat template and encodes the result; data never becomes control tokens.
 
     Returns:
-        The token ids and the rendered text.
+        The token ids and the rendered text; the text is empty where the tokenizer's template gives ids only.
+    """
+    parts, text = render_parts(tokenizer, turns, profile)
+    if not text:
+        return [part for part in parts if isinstance(part, int)], text
+    return tokenizer.encode_parts(parts), text
+
+
+def render_parts(tokenizer: TextTokenizer, turns: Sequence[Turn], profile: Profile) -> tuple[list[str | int], str]:
+    """Renders turns through the chat template.
+
+    Returns:
+        Data pieces and control token ids in turn, and the rendered text. Where the tokenizer's template gives ids only, those
+        ids and an empty text.
     """
     tokens = tokenizer.control_tokens_in(content for _, content in turns)
     stand_ins = dict(zip(_unused_characters(turns), tokens, strict=False)) if tokens else {}
@@ -138,8 +151,9 @@ def encode_turns(tokenizer: TextTokenizer, turns: Sequence[Turn], profile: Profi
         turns = [(role, content.replace(token, stand_in)) for role, content in turns]
     rendered = render_turns(tokenizer, turns, profile.template_kwargs, profile.pinned_date)
     if not isinstance(rendered, str):
-        return rendered, ""
-    return tokenizer.encode_rendered(rendered, stand_ins)
+        return list(rendered), ""
+    text = rendered.translate(str.maketrans(stand_ins)) if stand_ins else rendered
+    return tokenizer.split_rendered(rendered, stand_ins), text
 
 
 def _unused_characters(turns: Sequence[Turn]) -> Iterator[str]:

@@ -131,28 +131,39 @@ class TextTokenizer:
                 found.update(token for token in self.control_ids if token in text)
         return [token for token in self.control_ids if token in found]
 
-    def encode_rendered(self, text: str, stand_ins: dict[str, str]) -> tuple[list[int], str]:
-        """Token ids of a rendered prompt.
+    def split_rendered(self, text: str, stand_ins: dict[str, str]) -> list[str | int]:
+        """A rendered prompt as data pieces and control token ids, in turn, starting and ending with a piece.
 
         Args:
             text: The template's output, with stand-ins where the contents held control tokens.
             stand_ins: Stand-in character → control token it stands for.
-
-        Returns:
-            The ids, in which only the template's own control tokens are control tokens, and the text with the originals
-            put back.
         """
         restore = str.maketrans(stand_ins)
-        parts = self._control.split(text) if self._control else [text]
-        pieces = [part.translate(restore) if stand_ins else part for part in parts[0::2]]
-        first, rest = pieces[:1], [piece for piece in pieces[1:] if piece]
-        encoded = iter(self._encode_rest(rest)) if rest else iter(())
-        ids = list(self._encode_first(first)[0]) if first[0] else []
-        for marker, piece in zip(parts[1::2], pieces[1:], strict=True):
-            ids.append(self.control_ids[marker if marker in self.control_ids else marker.strip()])
-            if piece:
-                ids.extend(next(encoded))
-        return ids, text.translate(restore) if stand_ins else text
+        parts: list[str | int] = []
+        for index, part in enumerate(self._control.split(text) if self._control else [text]):
+            if index % 2:
+                # White space that a stripping token takes is part of the match, not of the token.
+                parts.append(self.control_ids[part if part in self.control_ids else part.strip()])
+            else:
+                parts.append(part.translate(restore) if stand_ins else part)
+        return parts
+
+    def encode_parts(self, parts: Sequence[str | int]) -> list[int]:
+        """Token ids of what :meth:`split_rendered` gives: pieces as data, ids as they are."""
+        first, *rest = (part for part in parts if isinstance(part, str))
+        ids = list(self.encode_piece(first, True)) if first else []
+        pieces = [piece for piece in rest if piece]
+        later = iter(self._encode_rest(pieces) if pieces else [])
+        for part in parts[1:]:
+            if isinstance(part, int):
+                ids.append(part)
+            elif part:
+                ids.extend(next(later))
+        return ids
+
+    def encode_piece(self, piece: str, first: bool) -> list[int]:
+        """Token ids of one data piece; ``first`` says whether it starts the prompt."""
+        return (self._encode_first if first else self._encode_rest)([piece])[0]
 
     def _encode_plain(self, texts: Sequence[str]) -> list[list[int]]:
         for text in texts:
