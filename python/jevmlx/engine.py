@@ -6,41 +6,22 @@ import threading
 import time
 from collections import OrderedDict
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
 from types import MappingProxyType
 from typing import Any
 
-from ._core import Plan, Schema, __version__, token_ids_sha256
-from .decisions import Paths, field_result, row_scores
+from ._core import Plan, Schema, __version__
+from .compiled import CompiledSchema
+from .decisions import field_result, row_scores
 from .errors import ConfigError
 from .models import ModelSource, resolve
-from .prefix import shared_length, stable_prefix
 from .profiles import Profile, resolve_profile
-from .prompts import Prompt, compile_plan, conversation, encode_turns
+from .prompts import Prompt, compile_plan
 from .results import Decision, FieldResult, Provenance, Timings
 from .scoring.backend import Backend, BranchScores
-from .scoring.forest import TokenForest
 from .tokenizers import TextTokenizer, adapt
 
 # Compiled schemas held; one of 255 choices takes some 50 kB.
 _MAX_PLANS = 256
-
-
-@dataclass
-class CompiledSchema:
-    """A plan with what the engine derives from it once.
-
-    Attributes:
-        plan: The plan.
-        forest: Its rows' tokens.
-        paths: How branch logits add up to candidates.
-        prefixes: Kind of prompt → the token ids its prompts start with.
-    """
-
-    plan: Plan
-    forest: TokenForest
-    paths: Paths
-    prefixes: dict[str, list[int]] = field(default_factory=dict)
 
 
 def load(model: str = "embedded", *, revision: str | None = None, dtype: str | None = None) -> Engine:
@@ -120,30 +101,12 @@ class Engine:
             if key in self._plans:
                 self._plans.move_to_end(key)
                 return self._plans[key]
-        plan = compile_plan(schema, self._text, scoring)
-        layout = plan.layout()
-        compiled = CompiledSchema(plan, TokenForest.of(layout), Paths.of(layout))
+        compiled = CompiledSchema.of(compile_plan(schema, self._text, scoring), self._text, self.profile)
         with self._plans_lock:
             self._plans[key] = compiled
             while len(self._plans) > _MAX_PLANS:
                 self._plans.popitem(last=False)
         return compiled
-
-    def render(
-        self,
-        compiled: CompiledSchema,
-        context: str | None,
-        messages: Sequence[Mapping[str, str]] | None = None,
-        nonce_key: bytes | None = None,
-    ) -> Prompt:
-        """The prompt for a context or messages.
-
-        Raises:
-            PromptError: The context or the messages are at fault.
-        """
-        turns, version = conversation(compiled.plan, context, messages, nonce_key, self.profile.supports_system)
-        ids, text = encode_turns(self._text, turns, self.profile)
-        return Prompt(ids, text, token_ids_sha256(ids), version)
 
     def decide(
         self,
@@ -179,8 +142,8 @@ class Engine:
         compiled = self.compile(schema, scoring)
         _check_supported(compiled.plan.schema)
         compiled_at = time.perf_counter()
-        prompt = self.render(compiled, context, messages, nonce_key)
-        split = self._split(compiled, prompt)
+        prompt = compiled.prompt(context, messages, nonce_key)
+        split = compiled.split(prompt)
         rendered_at = time.perf_counter()
         with self._device:
             scores = self._backend.score(prompt.ids, split, compiled.forest, legal_mass=legal_mass)
@@ -191,20 +154,6 @@ class Engine:
             provenance=self._provenance(compiled.plan, prompt, temperature),
             timings=_timings(scores, compiled_at - started, rendered_at - compiled_at, total),
         )
-
-    def _split(self, compiled: CompiledSchema, prompt: Prompt) -> int:
-        """How many of the prompt's tokens are the same for every context; a function of plan and prompt alone."""
-        prefix = compiled.prefixes.get(prompt.version)
-        if prefix is None:
-            prefix = stable_prefix(lambda text: self._sample(compiled, prompt.version, text))
-            compiled.prefixes[prompt.version] = prefix
-        # At least one token is left to compute, since the first branch may be read off the prompt's last one.
-        return min(shared_length(prefix, prompt.ids), len(prompt.ids) - 1)
-
-    def _sample(self, compiled: CompiledSchema, version: str, text: str) -> list[int]:
-        if version.endswith("messages"):
-            return self.render(compiled, None, [{"role": "user", "content": text}]).ids
-        return self.render(compiled, text).ids
 
     def _provenance(self, plan: Plan, prompt: Prompt, temperature: float) -> Provenance:
         return Provenance(

@@ -34,7 +34,7 @@ impl Encoder for PyEncoder {
         Python::attach(|py| {
             let texts = PyList::new(py, texts).map_err(|error| self.keep(error))?;
             let lists = self.call.call1(py, (texts,)).map_err(|error| self.keep(error))?;
-            lists.extract::<Vec<Vec<u32>>>(py).map_err(|error| self.keep(error.into()))
+            lists.extract::<Vec<Vec<u32>>>(py).map_err(|error| self.keep(error))
         })
     }
 }

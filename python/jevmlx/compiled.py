@@ -1,0 +1,118 @@
+"""A schema compiled for a loaded model: the plan, and what is derived from it once."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from ._core import (
+    PROMPT_VERSION,
+    PROMPT_VERSION_ISOLATED,
+    PROMPT_VERSION_ISOLATED_KEYED,
+    PROMPT_VERSION_KEYED,
+    PROMPT_VERSION_MESSAGES,
+    Plan,
+    token_ids_sha256,
+)
+from .decisions import Paths
+from .errors import PromptError
+from .frames import Frame, find_frame
+from .prefix import sample_contexts, shared_length
+from .profiles import Profile
+from .prompts import Prompt, conversation, encode_turns
+from .scoring.forest import TokenForest
+from .tokenizers import TextTokenizer
+
+_UNSET: Any = object()
+
+
+@dataclass
+class CompiledSchema:
+    """A plan with its tokens laid out, and the prompts that lead to them.
+
+    Attributes:
+        plan: The plan.
+        forest: Its rows' tokens.
+        paths: How branch logits add up to candidates.
+        tokenizer: The model's tokenizer.
+        profile: The model's chat template profile.
+    """
+
+    plan: Plan
+    forest: TokenForest
+    paths: Paths
+    tokenizer: TextTokenizer
+    profile: Profile
+    _frame: Frame | None = field(default=_UNSET, repr=False)
+    _prefixes: dict[str, list[int]] = field(default_factory=dict, repr=False)
+
+    @classmethod
+    def of(cls, plan: Plan, tokenizer: TextTokenizer, profile: Profile) -> CompiledSchema:
+        """Lays a plan out."""
+        layout = plan.layout()
+        return cls(plan, TokenForest.of(layout), Paths.of(layout), tokenizer, profile)
+
+    def prompt(
+        self,
+        context: str | None,
+        messages: Sequence[Mapping[str, str]] | None = None,
+        nonce_key: bytes | None = None,
+    ) -> Prompt:
+        """The prompt for a context, or for chat messages in its place.
+
+        Raises:
+            PromptError: The context or the messages are at fault.
+            ConfigError: Neither or both are given.
+        """
+        if isinstance(context, str) and messages is None:
+            if self._frame is _UNSET:
+                self._frame = find_frame(
+                    self.tokenizer,
+                    self.profile,
+                    lambda sample: self.plan.context_turns(sample, self.profile.supports_system),
+                    self.plan.user_content,
+                )
+            if self._frame is not None:
+                ids, text = self._frame.encode(self.tokenizer, self.plan.user_content(context, nonce_key))
+                version = PROMPT_VERSION if nonce_key is None else PROMPT_VERSION_KEYED
+                return Prompt(ids, text, token_ids_sha256(ids), version)
+        turns, version = conversation(self.plan, context, messages, nonce_key, self.profile.supports_system)
+        ids, text = encode_turns(self.tokenizer, turns, self.profile)
+        return Prompt(ids, text, token_ids_sha256(ids), version)
+
+    def isolated_prompt(self, context: str, nonce_key: bytes | None = None) -> Prompt:
+        """The prompt that asks this plan's one field alone, after the context.
+
+        Raises:
+            PromptError: The context is at fault.
+        """
+        if not isinstance(context, str):
+            raise PromptError(
+                "prompt.context", f"the context must be a string, not a {type(context).__name__}", "context"
+            )
+        turns = self.plan.isolated_turns(context, self.profile.supports_system, nonce_key)
+        ids, text = encode_turns(self.tokenizer, turns, self.profile)
+        version = PROMPT_VERSION_ISOLATED if nonce_key is None else PROMPT_VERSION_ISOLATED_KEYED
+        return Prompt(ids, text, token_ids_sha256(ids), version)
+
+    def split(self, prompt: Prompt) -> int:
+        """How many of the prompt's tokens are the same for every context; a function of plan and prompt alone.
+
+        At least one token is left, since the first branch may be read off the prompt's last one.
+        """
+        kind = "messages" if prompt.version == PROMPT_VERSION_MESSAGES else "context"
+        prefix = self._prefixes.get(kind)
+        if prefix is None:
+            prefix = self._prefixes[kind] = self._stable_prefix(kind)
+        return min(shared_length(prefix, prompt.ids), len(prompt.ids) - 1)
+
+    def _stable_prefix(self, kind: str) -> list[int]:
+        shared: list[int] | None = None
+        for sample in sample_contexts():
+            if kind == "messages":
+                ids = self.prompt(None, [{"role": "user", "content": sample}]).ids
+            else:
+                ids = self.prompt(sample).ids
+            shared = ids if shared is None else shared[: shared_length(shared, ids)]
+        return shared or []
