@@ -44,8 +44,20 @@ def test_five_fields_slots(benchmark, figure):
     jevmlx._core.compile_plan(schema, replay.encode_data, "slots")
     benchmark(jevmlx._core.compile_plan, schema, replay.encode_data, "slots")
     own = benchmark.stats.stats.median
-    figure("compile, 5 fields, slots, Qwen, less tokenization", own * 1e3, "ms", "≤ 1 ms", f"tokenizing {tokenizing * 1e3:.2f} ms")
-    figure("compile, 5 fields, slots, Qwen ÷ its tokenization", whole / tokenizing, "×", "report", "tokenizing the same texts")
+    figure(
+        "compile, 5 fields, slots, Qwen, less tokenization",
+        own * 1e3,
+        "ms",
+        "≤ 1 ms",
+        f"tokenizing {tokenizing * 1e3:.2f} ms",
+    )
+    figure(
+        "compile, 5 fields, slots, Qwen ÷ its tokenization",
+        whole / tokenizing,
+        "×",
+        "report",
+        "tokenizing the same texts",
+    )
 
 
 def test_255_choices_slots(benchmark, figure):

@@ -23,4 +23,10 @@ def test_user_message(benchmark, figure, size, rounds, number):
     if size == 4096:
         figure("user message, 4 kB context", took * 1e6, "µs", "≤ 15 µs", f"sha256 alone {floor * 1e6:.1f} µs")
     else:
-        figure("user message, 1 MB context", size / took / 1e9, "GB/s", "≥ 1 GB/s", f"sha256 alone {size / floor / 1e9:.2f} GB/s")
+        figure(
+            "user message, 1 MB context",
+            size / took / 1e9,
+            "GB/s",
+            "≥ 1 GB/s",
+            f"sha256 alone {size / floor / 1e9:.2f} GB/s",
+        )

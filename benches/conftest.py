@@ -1,5 +1,10 @@
 """What every benchmark shares: a paired measurement, and the table that is printed at the end."""
 
+from jevmlx import blas
+
+# Before anything imports MLX, which binds its BLAS at once.
+blas.enable()
+
 import statistics
 import time
 

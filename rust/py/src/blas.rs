@@ -272,7 +272,6 @@ mod imp {
         ($name:ident, $field:ident, $scalar:ty, $element:ty) => {
             // SAFETY: the name is CBLAS's and so is the signature; see the module's safety argument for interposing it.
             #[unsafe(no_mangle)]
-            #[expect(clippy::too_many_arguments, reason = "CBLAS's signature")]
             unsafe extern "C" fn $name(
                 order: c_int,
                 trans_a: c_int,

@@ -2,6 +2,9 @@
 //!
 //! Thin frozen classes over shared Rust values. The GIL is released around search, hashing and rendering.
 
+#![deny(unsafe_code)]
+
+mod blas;
 mod convert;
 mod errors;
 mod plan;
@@ -19,6 +22,7 @@ mod _core {
 
     #[pymodule_init]
     fn init(m: &Bound<'_, PyModule>) -> PyResult<()> {
+        blas::register(m)?;
         m.add("__version__", env!("CARGO_PKG_VERSION"))?;
         m.add("PROMPT_VERSION", jevmlx_core::PROMPT_VERSION)?;
         m.add("PROMPT_VERSION_KEYED", jevmlx_core::PROMPT_VERSION_KEYED)?;
