@@ -2,9 +2,10 @@
 
 import hashlib
 
-import jevmlx
 import pytest
 from bench_compile import FIVE
+
+import jevmlx
 from conftest import seconds
 
 

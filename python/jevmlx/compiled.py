@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any
 
 from ._core import (
     PROMPT_VERSION,
@@ -12,6 +11,7 @@ from ._core import (
     PROMPT_VERSION_ISOLATED_KEYED,
     PROMPT_VERSION_KEYED,
     PROMPT_VERSION_MESSAGES,
+    Field,
     Plan,
     token_ids_sha256,
 )
@@ -24,8 +24,6 @@ from .prompts import Prompt, conversation, encode_turns
 from .scoring.forest import TokenForest
 from .tokenizers import TextTokenizer
 
-_UNSET: Any = object()
-
 
 @dataclass
 class CompiledSchema:
@@ -37,21 +35,27 @@ class CompiledSchema:
         paths: How branch logits add up to candidates.
         tokenizer: The model's tokenizer.
         profile: The model's chat template profile.
+        fields: The schema's fields.
+        row_depth: Tokens that the longest row adds to the prompt, its last answer included.
     """
 
     plan: Plan
     forest: TokenForest
     paths: Paths
+    fields: tuple[Field, ...]
+    row_depth: int
     tokenizer: TextTokenizer
     profile: Profile
-    _frame: Frame | None = field(default=_UNSET, repr=False)
+    _frame: list[Frame | None] = field(default_factory=list, repr=False)
     _prefixes: dict[str, list[int]] = field(default_factory=dict, repr=False)
 
     @classmethod
     def of(cls, plan: Plan, tokenizer: TextTokenizer, profile: Profile) -> CompiledSchema:
         """Lays a plan out."""
         layout = plan.layout()
-        return cls(plan, TokenForest.of(layout), Paths.of(layout), tokenizer, profile)
+        forest = TokenForest.of(layout)
+        depth = int(forest.depths.max(initial=-1)) + 2
+        return cls(plan, forest, Paths.of(layout), plan.schema.fields, depth, tokenizer, profile)
 
     def prompt(
         self,
@@ -66,15 +70,9 @@ class CompiledSchema:
             ConfigError: Neither or both are given.
         """
         if isinstance(context, str) and messages is None:
-            if self._frame is _UNSET:
-                self._frame = find_frame(
-                    self.tokenizer,
-                    self.profile,
-                    lambda sample: self.plan.context_turns(sample, self.profile.supports_system),
-                    self.plan.user_content,
-                )
-            if self._frame is not None:
-                ids, text = self._frame.encode(self.tokenizer, self.plan.user_content(context, nonce_key))
+            frame = self._context_frame()
+            if frame is not None:
+                ids, text = frame.encode(self.tokenizer, self.plan.user_content(context, nonce_key))
                 version = PROMPT_VERSION if nonce_key is None else PROMPT_VERSION_KEYED
                 return Prompt(ids, text, token_ids_sha256(ids), version)
         turns, version = conversation(self.plan, context, messages, nonce_key, self.profile.supports_system)
@@ -95,6 +93,14 @@ class CompiledSchema:
         ids, text = encode_turns(self.tokenizer, turns, self.profile)
         version = PROMPT_VERSION_ISOLATED if nonce_key is None else PROMPT_VERSION_ISOLATED_KEYED
         return Prompt(ids, text, token_ids_sha256(ids), version)
+
+    def _context_frame(self) -> Frame | None:
+        if not self._frame:
+            supports = self.profile.supports_system
+            turns = self.plan.context_turns
+            found = find_frame(self.tokenizer, self.profile, lambda c: turns(c, supports), self.plan.user_content)
+            self._frame.append(found)
+        return self._frame[0]
 
     def split(self, prompt: Prompt) -> int:
         """How many of the prompt's tokens are the same for every context; a function of plan and prompt alone.

@@ -114,26 +114,27 @@ def softmax(log_scores: Sequence[float], temperature: float) -> list[float]:
     return [weight / total for weight in weights]
 
 
-def field_result(field: Field, rows: Sequence[RowScores], temperature: float) -> FieldResult:
+def field_result(name: str, field: Field, rows: Sequence[RowScores], temperature: float) -> FieldResult:
     """The answer to one field.
 
     Args:
+        name: What the caller calls it.
         field: The field.
         rows: Its rows: one for a boolean or enum; one per option and the count row for a multi field.
         temperature: What log scores are divided by.
     """
     if field.type == "multi":
-        return _multi(field, rows, temperature)
-    return _scalar(field, rows[0], temperature)
+        return _multi(name, field, rows, temperature)
+    return _scalar(name, field, rows[0], temperature)
 
 
-def _scalar(field: Field, row: RowScores, temperature: float) -> FieldResult:
+def _scalar(name: str, field: Field, row: RowScores, temperature: float) -> FieldResult:
     choices: tuple[Choice, ...] = (True, False) if field.type == "boolean" else field.choices
     p = softmax(row.log_scores, temperature)
     # The first of equals: ties go to the earlier choice.
     best = row.log_scores.index(max(row.log_scores))
     return FieldResult(
-        name=field.name,
+        name=name,
         type=field.type,
         value=choices[best],
         probability=p[best],
@@ -176,7 +177,7 @@ def confidence(p: Sequence[float], ordered: bool) -> float:
     return max(0.0, 1 - spread / uniform)
 
 
-def _multi(field: Field, rows: Sequence[RowScores], temperature: float) -> FieldResult:
+def _multi(name: str, field: Field, rows: Sequence[RowScores], temperature: float) -> FieldResult:
     options, count = rows[:-1], rows[-1]
     p = [softmax(row.log_scores, temperature)[0] for row in options]
     chosen, applied = _reconcile(p, count)
@@ -191,7 +192,7 @@ def _multi(field: Field, rows: Sequence[RowScores], temperature: float) -> Field
             min_legal_mass=row.min_legal_mass[winner] if row.min_legal_mass else None,
         )
     return FieldResult(
-        name=field.name,
+        name=name,
         type=field.type,
         value=[choice for choice, result in results.items() if result.selected],
         probability=None,

@@ -2,35 +2,59 @@
 
 from __future__ import annotations
 
+import asyncio
+import hashlib
 import threading
 import time
 from collections import OrderedDict
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from concurrent.futures import Future
 from types import MappingProxyType
-from typing import Any
+from typing import Any, ParamSpec, TypeVar
 
-from ._core import Plan, Schema, __version__
+from . import batch
+from ._core import Schema, __version__
 from .compiled import CompiledSchema
 from .decisions import field_result, row_scores
-from .errors import ConfigError
+from .device import DeviceQueue
 from .models import ModelSource, resolve
+from .models.cache import content_hash
+from .options import Options, check_supported
+from .overflow import ERROR
 from .profiles import Profile, resolve_profile
-from .prompts import Prompt, compile_plan
-from .results import Decision, FieldResult, Provenance, Timings
+from .prompts import compile_plan
+from .questions import Question, ask_alone, ask_together
+from .results import Decision, DecisionError, FieldResult, Provenance, Timings
 from .scoring.backend import Backend, BranchScores
+from .scoring.forest import TokenForest
 from .tokenizers import TextTokenizer, adapt
 
 # Compiled schemas held; one of 255 choices takes some 50 kB.
 _MAX_PLANS = 256
 
+SchemaLike = Schema | Mapping[str, Any] | str
+Messages = Sequence[Mapping[str, str]]
+Progress = Callable[[int, int], None]
+P = ParamSpec("P")
+T = TypeVar("T")
 
-def load(model: str = "embedded", *, revision: str | None = None, dtype: str | None = None) -> Engine:
+
+def load(
+    model: str = "embedded",
+    *,
+    revision: str | None = None,
+    dtype: str | None = None,
+    prefix_cache_bytes: int | None = None,
+    memory_budget_bytes: int | None = None,
+) -> Engine:
     """Loads a model.
 
     Args:
         model: ``"embedded"`` (SmolLM2-135M, shows the mechanism, not the accuracy), a folder in mlx-lm's format, or a hub id.
         revision: Hub revision; recorded in every result.
         dtype: ``"float32"``, ``"float16"`` or ``"bfloat16"``; by default float32 on a CPU and the model's own on a GPU.
+        prefix_cache_bytes: Bound of the cache of schema prefixes' KV state; ``None`` for the backend's own.
+        memory_budget_bytes: Bound of the memory one decision's rows may take beside its prompt; ``None`` for no bound.
 
     Raises:
         ModelError: The model cannot be found, is incomplete, does not fit, or is of a kind that cannot be scored.
@@ -40,25 +64,36 @@ def load(model: str = "embedded", *, revision: str | None = None, dtype: str | N
     from .scoring.mlx_load import load_model
 
     source = resolve(model, revision=revision)
-    loaded = load_model(source, dtype)
+    queue = DeviceQueue()
+    try:
+        loaded = load_model(source, dtype)
+        backend = queue.run(MlxBackend, loaded.model, prefix_cache_bytes=prefix_cache_bytes)
+    except BaseException:
+        queue.close()
+        raise
     return Engine(
         source=source,
         model=loaded.model,
         tokenizer=loaded.tokenizer,
-        backend=MlxBackend(loaded.model),
+        backend=backend,
+        queue=queue,
         dtype=loaded.dtype,
         context_window=loaded.context_window,
+        memory_budget_bytes=memory_budget_bytes,
     )
 
 
 class Engine:
     """A loaded model that decides; made by :func:`load`.
 
+    One engine may be called from many threads and from asyncio: calls are served in the order they come.
+
     Attributes:
         model: The mlx-lm model.
         tokenizer: Its tokenizer.
         profile: Its chat template profile.
         source: Where it came from.
+        context_window: Tokens the model was made for; ``None`` where its configuration does not say.
     """
 
     def __init__(
@@ -68,26 +103,34 @@ class Engine:
         model: Any,
         tokenizer: Any,
         backend: Backend,
+        queue: DeviceQueue,
         dtype: str,
         context_window: int | None,
+        memory_budget_bytes: int | None = None,
     ) -> None:
         self.source = source
         self.model = model
         self.tokenizer = tokenizer
         self.profile: Profile = resolve_profile(source.model_id, tokenizer)
+        self.context_window = context_window
         self._text: TextTokenizer = adapt(tokenizer)
         self._backend = backend
+        self._queue = queue
         self._dtype = dtype
-        self._context_window = context_window
+        self._budget = memory_budget_bytes
+        # A folder names its bytes; a hub revision already does.
+        self._revision = source.revision or source.content_hash or content_hash(source.path)
         self._plans: OrderedDict[tuple[Schema, str], CompiledSchema] = OrderedDict()
         self._plans_lock = threading.Lock()
-        # One decision has the device at a time.
-        self._device = threading.Lock()
 
     def __repr__(self) -> str:
         return f"Engine({self.source.model_id!r}, dtype={self._dtype!r}, profile={self.profile.name!r})"
 
-    def compile(self, schema: Schema | Mapping[str, Any] | str, scoring: str = "labels") -> CompiledSchema:
+    def close(self) -> None:
+        """Finishes what is queued and frees the device thread."""
+        self._queue.close()
+
+    def compile(self, schema: SchemaLike, scoring: str = "labels") -> CompiledSchema:
         """Compiles a schema for this model, or takes it from the plans held.
 
         Raises:
@@ -110,14 +153,17 @@ class Engine:
 
     def decide(
         self,
-        schema: Schema | Mapping[str, Any] | str,
+        schema: SchemaLike,
         context: str | None = None,
         *,
-        messages: Sequence[Mapping[str, str]] | None = None,
+        messages: Messages | None = None,
         scoring: str = "labels",
         temperature: float = 1.0,
         nonce_key: bytes | None = None,
         legal_mass: bool = True,
+        isolate: bool = False,
+        overflow: str = ERROR,
+        progress: Progress | None = None,
     ) -> Decision:
         """Decides every field of a schema for a context.
 
@@ -130,90 +176,193 @@ class Engine:
             nonce_key: A secret for the fence's nonce; see :func:`render_prompt`.
             legal_mass: Whether to report how much probability the allowed answers had; costs a projection on the vocabulary
                 and changes no score.
+            isolate: Whether every field is asked alone under a neutral name, so that no field sees or influences another.
+            overflow: What to do with a context that does not fit: ``"error"``, ``"keep_head"`` or ``"keep_tail"``.
+            progress: Told (tokens computed, tokens to compute) while a long prompt is computed, from the device's thread.
 
         Raises:
             SchemaError: The schema is at fault, or this tokenizer cannot tell its answers apart.
-            PromptError: The context or the messages are at fault.
-            ModelError: The prompt does not fit the model, or the model gave logits that are no numbers.
+            PromptError: The context or the messages are at fault, or the prompt does not fit the model.
+            ModelError: The model gave logits that are no numbers, or ran out of memory.
             ConfigError: An argument is at fault.
         """
-        temperature = _check_temperature(temperature)
-        started = time.perf_counter()
-        compiled = self.compile(schema, scoring)
-        _check_supported(compiled.plan.schema)
-        compiled_at = time.perf_counter()
-        prompt = compiled.prompt(context, messages, nonce_key)
-        split = compiled.split(prompt)
-        rendered_at = time.perf_counter()
-        with self._device:
-            scores = self._backend.score(prompt.ids, split, compiled.forest, legal_mass=legal_mass)
-        fields = _field_results(compiled, scores, temperature)
-        total = time.perf_counter() - started
+        options = Options(scoring, temperature, nonce_key, legal_mass, isolate, overflow)
+        asked = self.ask(schema, context, messages, options)
+        scores = self._queue.run(self.score_questions, asked, options, progress)
+        return self.decision(asked, scores, options)
+
+    async def adecide(
+        self,
+        schema: SchemaLike,
+        context: str | None = None,
+        *,
+        messages: Messages | None = None,
+        scoring: str = "labels",
+        temperature: float = 1.0,
+        nonce_key: bytes | None = None,
+        legal_mass: bool = True,
+        isolate: bool = False,
+        overflow: str = ERROR,
+    ) -> Decision:
+        """:meth:`decide` for asyncio; cancelling it frees its place in the queue."""
+        options = Options(scoring, temperature, nonce_key, legal_mass, isolate, overflow)
+        asked = await asyncio.to_thread(self.ask, schema, context, messages, options)
+        scores = await self._queue.run_async(self.score_questions, asked, options, None)
+        return self.decision(asked, scores, options)
+
+    def decide_many(
+        self,
+        schema: SchemaLike,
+        contexts: Iterable[str | bytes | Messages],
+        *,
+        scoring: str = "labels",
+        temperature: float = 1.0,
+        nonce_key: bytes | None = None,
+        legal_mass: bool = True,
+        isolate: bool = False,
+        overflow: str = ERROR,
+        merge: bool = False,
+    ) -> Iterator[Decision | DecisionError]:
+        """Decides a stream of contexts, in order; the next one is tokenized while the device computes this one.
+
+        Args:
+            schema: What may be answered.
+            contexts: Texts, UTF-8 bytes, or lists of chat messages; taken one by one as results are taken.
+            scoring: See :meth:`decide`, as for the other arguments.
+            temperature: Likewise.
+            nonce_key: Likewise.
+            legal_mass: Likewise.
+            isolate: Likewise.
+            overflow: Likewise.
+            merge: Whether several contexts share a forward pass. Faster where the device gains from it, but then a result can
+                differ in its last digits with its neighbours; the result says so. Without it every result is the same, bit for
+                bit, as from :meth:`decide`.
+
+        Yields:
+            One result per context: a decision, or what was wrong with that context.
+
+        Raises:
+            SchemaError: The schema is at fault.
+            ConfigError: An argument is at fault.
+        """
+        options = Options(scoring, temperature, nonce_key, legal_mass, isolate, overflow, merge)
+        schema = schema if isinstance(schema, Schema) else Schema(schema)
+        # What is wrong with the schema is wrong with every context: it is said at once.
+        check_supported(schema, isolate)
+        for part in schema.isolated() if isolate else (schema,):
+            self.compile(part, scoring)
+        return batch.stream(self, schema, contexts, options)
+
+    def ask(
+        self, schema: SchemaLike, context: str | None, messages: Messages | None, options: Options
+    ) -> Sequence[Question]:
+        """Everything up to the device: compiles, renders and tokenizes.
+
+        Raises:
+            JevmlxError: Schema, context, messages or options are at fault.
+        """
+        if not isinstance(schema, Schema):
+            schema = Schema(schema)
+        check_supported(schema, options.isolate)
+        if options.isolate:
+            return ask_alone(self.compile, schema, context, messages, options, self.context_window)
+        return [ask_together(self.compile, schema, context, messages, options, self.context_window)]
+
+    def submit(self, call: Callable[P, T], *args: P.args, **kwargs: P.kwargs) -> Future[T]:
+        """Queues a call for the device's thread."""
+        return self._queue.submit(call, *args, **kwargs)
+
+    def score(
+        self, ids: list[int], split: int, forest: TokenForest, options: Options, progress: Progress | None = None
+    ) -> BranchScores:
+        """One prompt's branch logits; call it on the device's thread only.
+
+        Raises:
+            ModelError: The model gave logits that are no numbers, or ran out of memory.
+        """
+        return self._backend.score(
+            ids, split, forest, legal_mass=options.legal_mass, budget_bytes=self._budget, progress=progress
+        )
+
+    def score_questions(
+        self, asked: Sequence[Question], options: Options, progress: Progress | None = None
+    ) -> list[BranchScores]:
+        """Every question's branch logits, each in a computation of its own; call it on the device's thread only.
+
+        Raises:
+            ModelError: The model gave logits that are no numbers, or ran out of memory.
+        """
+        return [self.score(q.prompt.ids, q.split, q.compiled.forest, options, progress) for q in asked]
+
+    def decision(
+        self, asked: Sequence[Question], scores: Sequence[BranchScores], options: Options, merged: int = 0
+    ) -> Decision:
+        """Everything after the device: values, probabilities and the record."""
+        fields: dict[str, FieldResult] = {}
+        for question, found in zip(asked, scores, strict=True):
+            fields.update(_field_results(question, found, options.temperature))
+        first = asked[0]
         return Decision(
             fields=MappingProxyType(fields),
-            provenance=self._provenance(compiled.plan, prompt, temperature),
-            timings=_timings(scores, compiled_at - started, rendered_at - compiled_at, total),
+            provenance=Provenance(
+                package_version=__version__,
+                prompt_version=first.prompt.version,
+                model_id=self.source.model_id,
+                model_revision=self._revision,
+                dtype=self._dtype,
+                computation=self._backend.mode,
+                profile=self.profile.name,
+                template_kwargs=self.profile.template_kwargs,
+                tokenizer_sha256=self._text.sha256,
+                **_hashes(asked, options.isolate),
+                scoring=options.scoring,
+                temperature=options.temperature,
+                merged=merged,
+                truncation=first.truncation,
+            ),
+            timings=_timings(asked, scores),
         )
 
-    def _provenance(self, plan: Plan, prompt: Prompt, temperature: float) -> Provenance:
-        return Provenance(
-            package_version=__version__,
-            prompt_version=prompt.version,
-            model_id=self.source.model_id,
-            model_revision=self.source.revision or self.source.content_hash,
-            dtype=self._dtype,
-            profile=self.profile.name,
-            template_kwargs=self.profile.template_kwargs,
-            tokenizer_sha256=self._text.sha256,
-            prompt_sha256=prompt.sha256,
-            plan_hash=plan.plan_hash,
-            scoring=plan.scoring,
-            temperature=temperature,
-        )
 
-
-def _field_results(compiled: CompiledSchema, scores: BranchScores, temperature: float) -> dict[str, FieldResult]:
+def _field_results(question: Question, scores: BranchScores, temperature: float) -> dict[str, FieldResult]:
     log_z = None if scores.log_z is None else scores.log_z.tolist()
-    rows = iter(row_scores(compiled.paths, scores.logits.tolist(), log_z))
+    rows = iter(row_scores(question.compiled.paths, scores.logits.tolist(), log_z))
     results = {}
-    for spec in compiled.plan.schema.fields:
+    for name, spec in question.fields:
         count = len(spec.choices) + 1 if spec.type == "multi" else 1
-        results[spec.name] = field_result(spec, [next(rows) for _ in range(count)], temperature)
+        results[name] = field_result(name, spec, [next(rows) for _ in range(count)], temperature)
     return results
 
 
-def _timings(scores: BranchScores, compile_s: float, render_s: float, total_s: float) -> Timings:
-    stats = scores.stats
+def _hashes(asked: Sequence[Question], isolate: bool) -> dict[str, Any]:
+    """What names the prompts and plans in the record."""
+    if not isolate:
+        return {"prompt_sha256": asked[0].prompt.sha256, "plan_hash": asked[0].compiled.plan.plan_hash}
+    own = {
+        question.fields[0][0]: {
+            "prompt_sha256": question.prompt.sha256,
+            "plan_hash": question.compiled.plan.plan_hash,
+        }
+        for question in asked
+    }
+    joined = {key: ",".join(hashes[key] for hashes in own.values()) for key in ("prompt_sha256", "plan_hash")}
+    return {key: hashlib.sha256(text.encode()).hexdigest() for key, text in joined.items()} | {"isolated": own}
+
+
+def _timings(asked: Sequence[Question], scores: Sequence[BranchScores]) -> Timings:
+    stats = [found.stats for found in scores]
     return Timings(
-        compile_s=compile_s,
-        render_s=render_s,
-        prefill_s=stats.prefill_s,
-        rows_s=stats.rows_s,
-        projection_s=stats.projection_s,
-        total_s=total_s,
-        cached_tokens=stats.cached_tokens,
-        computed_tokens=stats.computed_tokens,
-        row_tokens=stats.row_tokens,
-        padding_tokens=stats.padding,
-        peak_bytes=stats.peak_bytes,
+        compile_s=sum(question.compile_s for question in asked),
+        render_s=sum(question.render_s for question in asked),
+        prefill_s=sum(stat.prefill_s for stat in stats),
+        rows_s=sum(stat.rows_s for stat in stats),
+        projection_s=sum(stat.projection_s for stat in stats),
+        total_s=time.perf_counter() - asked[0].started,
+        cached_tokens=sum(stat.cached_tokens for stat in stats),
+        computed_tokens=sum(stat.computed_tokens for stat in stats),
+        rows=sum(len(question.compiled.paths.rows) for question in asked),
+        row_tokens=sum(stat.row_tokens for stat in stats),
+        padding_tokens=sum(stat.padding for stat in stats),
+        waves=sum(stat.waves for stat in stats),
+        peak_bytes=max((stat.peak_bytes for stat in stats if stat.peak_bytes is not None), default=None),
     )
-
-
-def _check_temperature(temperature: float) -> float:
-    if isinstance(temperature, bool) or not isinstance(temperature, (int, float)) or not 0 < temperature < float("inf"):
-        raise ConfigError(
-            "config.temperature", f"temperature is {temperature!r}; a positive number is needed", "temperature"
-        )
-    return float(temperature)
-
-
-def _check_supported(schema: Schema) -> None:
-    """What this version compiles but does not yet apply is refused: an answer that ignores it would be wrong."""
-    for spec in schema.fields:
-        for key, given in (("set_constraints", spec.set_constraints), ("depends_on", spec.depends_on)):
-            if given:
-                raise ConfigError(
-                    "config.unsupported",
-                    f"{key} is part of the schema format, but this version of the engine does not apply it; remove it",
-                    f"{spec.name}.{key}",
-                )

@@ -19,18 +19,23 @@ PINNED_DATE = "26 Jul 2024"
 
 @dataclass(frozen=True)
 class Family:
-    """A model family: how its ids start, which ``model_type`` its configs carry, what its template is given."""
+    """A model family: how its ids start, which ``model_type`` its configs carry, what its template is given.
+
+    ``reasoning_end`` is the control token up to which the template drops an assistant's text. Stand-ins for control tokens
+    hide it from the template, so the text is dropped before.
+    """
 
     name: str
     prefixes: tuple[str, ...]
     model_types: tuple[str, ...]
     template_kwargs: Mapping[str, Any] = field(default_factory=dict)
+    reasoning_end: str | None = None
 
 
 # The first whose prefix fits wins. A family is added here and nowhere else.
 FAMILIES = (
     Family("qwen2.5", ("qwen2.5",), ("qwen2",)),
-    Family("qwen3", ("qwen3",), ("qwen3", "qwen3_moe"), {"enable_thinking": False}),
+    Family("qwen3", ("qwen3",), ("qwen3", "qwen3_moe"), {"enable_thinking": False}, reasoning_end="</think>"),
     Family("gemma", ("gemma",), ("gemma", "gemma2", "gemma3", "gemma3_text")),
 )
 GENERIC = Family("generic", (), ())
@@ -45,12 +50,14 @@ class Profile:
         template_kwargs: Arguments for the template.
         supports_system: Whether the template shows a system message; else its text goes before the first user message.
         pinned_date: The date a template that prints one is given; ``None`` where it prints none.
+        reasoning_end: The control token up to which the template drops an assistant's text, if it does.
     """
 
     name: str
     template_kwargs: Mapping[str, Any]
     supports_system: bool
     pinned_date: str | None = None
+    reasoning_end: str | None = None
 
 
 def resolve_profile(model_id: str, tokenizer: Any) -> Profile:
@@ -78,7 +85,7 @@ def resolve_profile(model_id: str, tokenizer: Any) -> Profile:
         kwargs["date_string"] = PINNED_DATE
     pinned = PINNED_DATE if reads_date else None
     supports = probe_system_role(tokenizer, kwargs, pinned)
-    return Profile(family.name, MappingProxyType(kwargs), supports, pinned)
+    return Profile(family.name, MappingProxyType(kwargs), supports, pinned, family.reasoning_end)
 
 
 def family_of(model_id: str) -> Family:

@@ -18,7 +18,7 @@ from ._core import compile_plan as _compile_plan
 from .errors import ConfigError, PromptError
 from .profiles import Profile
 from .templates import Turn, render_turns
-from .tokenizers import TextTokenizer, adapt
+from .tokenizers import TextTokenizer, adapt, restored
 
 # Characters that mean nothing to any text: where they occur in the contents all the same, others are taken.
 _PRIVATE_USE = (range(0xE000, 0xF900), range(0xF0000, 0xFFFFE), range(0x100000, 0x10FFFE))
@@ -144,16 +144,25 @@ def render_parts(tokenizer: TextTokenizer, turns: Sequence[Turn], profile: Profi
         Data pieces and control token ids in turn, and the rendered text. Where the tokenizer's template gives ids only, those
         ids and an empty text.
     """
+    end = profile.reasoning_end
+    if end is not None and end in tokenizer.control_ids:
+        turns = [(role, _answer(content, end) if role == "assistant" else content) for role, content in turns]
     tokens = tokenizer.control_tokens_in(content for _, content in turns)
-    stand_ins = dict(zip(_unused_characters(turns), tokens, strict=False)) if tokens else {}
+    stand_ins: dict[str, str] = dict(zip(_unused_characters(turns), tokens, strict=False)) if tokens else {}
     for stand_in, token in stand_ins.items():
         # Longest first, as they come.
         turns = [(role, content.replace(token, stand_in)) for role, content in turns]
     rendered = render_turns(tokenizer, turns, profile.template_kwargs, profile.pinned_date)
     if not isinstance(rendered, str):
         return list(rendered), ""
-    text = rendered.translate(str.maketrans(stand_ins)) if stand_ins else rendered
+    text = restored(rendered, stand_ins)
     return tokenizer.split_rendered(rendered, stand_ins), text
+
+
+def _answer(content: str, reasoning_end: str) -> str:
+    """An assistant's text without its reasoning, as the template would cut it."""
+    *reasoning, answer = content.split(reasoning_end)
+    return answer.lstrip("\n") if reasoning else content
 
 
 def _unused_characters(turns: Sequence[Turn]) -> Iterator[str]:

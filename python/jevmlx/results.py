@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, fields, is_dataclass
 from typing import Any
+
+from .overflow import Truncation
 
 Value = str | bool | list[str]
 Choice = str | bool  # a boolean field's choices are True and False
@@ -110,8 +112,10 @@ class Timings:
         total_s: All of it.
         cached_tokens: Prompt tokens whose KV state was held.
         computed_tokens: Prompt tokens computed.
+        rows: Rows scored.
         row_tokens: Row tokens computed.
         padding_tokens: Tokens computed for nothing but shape.
+        waves: Forward passes the rows were split into.
         peak_bytes: The device library's peak memory, where it tells.
     """
 
@@ -123,8 +127,10 @@ class Timings:
     total_s: float
     cached_tokens: int
     computed_tokens: int
+    rows: int
     row_tokens: int
     padding_tokens: int
+    waves: int
     peak_bytes: int | None
 
 
@@ -137,14 +143,18 @@ class Provenance:
         prompt_version: Version of the prompt contract.
         model_id: The model's id or folder name.
         model_revision: The hub revision or the content hash.
-        dtype: The number type the weights are held in.
+        dtype: The number type the model computes in.
+        computation: How rows were computed: ``"one-pass"``, or ``"per-path"`` for models that need it.
         profile: The chat template profile.
         template_kwargs: What the template was given.
         tokenizer_sha256: Hash of the tokenizer's serialized form.
-        prompt_sha256: Hash of the prompt's token ids.
-        plan_hash: Hash of the compiled plan.
+        prompt_sha256: Hash of the prompt's token ids; with ``isolate``, of the fields' hashes joined by commas.
+        plan_hash: Hash of the compiled plan, likewise.
         scoring: ``"labels"`` or ``"slots"``.
         temperature: What log scores were divided by.
+        isolated: With ``isolate``, field name → the hashes of its own prompt and plan; else ``None``.
+        merged: How many contexts shared the forward pass; 0 where it was this one's alone.
+        truncation: What was left out of the context; ``None`` where nothing was.
     """
 
     package_version: str
@@ -152,6 +162,7 @@ class Provenance:
     model_id: str
     model_revision: str | None
     dtype: str
+    computation: str
     profile: str
     template_kwargs: Mapping[str, Any]
     tokenizer_sha256: str
@@ -159,6 +170,9 @@ class Provenance:
     plan_hash: str
     scoring: str
     temperature: float
+    isolated: Mapping[str, Mapping[str, str]] | None = None
+    merged: int = 0
+    truncation: Truncation | None = None
 
 
 @dataclass(frozen=True)
@@ -204,9 +218,32 @@ class Decision:
         return f"Decision({', '.join(parts)})"
 
 
+@dataclass(frozen=True)
+class DecisionError:
+    """What was wrong with one context of a batch, in the place of its decision.
+
+    Attributes:
+        index: The context's place in the batch, from 0.
+        code: The error's stable code.
+        message: What was wrong and what to do.
+        path: Where in the input.
+    """
+
+    index: int
+    code: str
+    message: str
+    path: str
+
+    def to_dict(self) -> dict[str, Any]:
+        """Plain data, ready for JSON, under the key ``error``."""
+        return {"error": _plain(self)}
+
+
 def _plain(value: Any) -> Any:
-    if isinstance(value, (OptionResult, CountResult, FieldResult, Timings, Provenance)):
+    if is_dataclass(value):
         return {f.name: _plain(getattr(value, f.name)) for f in fields(value)}
+    if isinstance(value, (list, tuple)):
+        return [_plain(item) for item in value]
     if isinstance(value, Mapping):
         return {_key(key): _plain(item) for key, item in value.items()}
     return value

@@ -13,7 +13,7 @@ import json
 import re
 import threading
 from collections import OrderedDict
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
 from .errors import PromptError, TokenizerError
@@ -78,8 +78,9 @@ class TextTokenizer:
         for token in control:
             token["special"] = True
         spec["truncation"] = spec["padding"] = None
-        self._encode_first = _data_encoder(spec)
-        self._encode_rest = _data_encoder(spec) if _without_prefix(spec) else self._encode_first
+        self._data = _data_copy(spec)
+        self._encode_first = _data_encoder(self._data)
+        self._encode_rest = _data_encoder(_data_copy(spec)) if _without_prefix(spec) else self._encode_first
 
     def _init_plain(self) -> None:
         original = self.original
@@ -92,6 +93,7 @@ class TextTokenizer:
         # No private copy can be made here; texts that hold a special token are refused instead of guessed at.
         self.control_ids = {}
         self.sha256 = ""
+        self._data = None
         self._refused = sorted(map(str, getattr(original, "all_special_tokens", None) or ()), key=len)
         self._added = {}
         self._encode_first = self._encode_rest = self._encode_plain
@@ -138,14 +140,13 @@ class TextTokenizer:
             text: The template's output, with stand-ins where the contents held control tokens.
             stand_ins: Stand-in character → control token it stands for.
         """
-        restore = str.maketrans(stand_ins)
         parts: list[str | int] = []
         for index, part in enumerate(self._control.split(text) if self._control else [text]):
             if index % 2:
                 # White space that a stripping token takes is part of the match, not of the token.
                 parts.append(self.control_ids[part if part in self.control_ids else part.strip()])
             else:
-                parts.append(part.translate(restore) if stand_ins else part)
+                parts.append(restored(part, stand_ins))
         return parts
 
     def encode_parts(self, parts: Sequence[str | int]) -> list[int]:
@@ -165,6 +166,24 @@ class TextTokenizer:
         """Token ids of one data piece; ``first`` says whether it starts the prompt."""
         return (self._encode_first if first else self._encode_rest)([piece])[0]
 
+    def token_bounds(self, text: str) -> list[int]:
+        """Character positions between the tokens of a data text, from 0 to its length.
+
+        Raises:
+            PromptError: The tokenizer does not tell.
+        """
+        if self._data is None:
+            raise PromptError(
+                "prompt.no_offsets",
+                "this tokenizer does not say where its tokens stand in a text, so the text cannot be cut between them; "
+                "shorten it yourself, or load the model's fast tokenizer",
+                "context",
+            )
+        offsets = self._data.encode(text, add_special_tokens=False).offsets
+        # A character of several tokens has one place; cuts inside it are none.
+        starts = sorted({start for start, _ in offsets} - {0, len(text)})
+        return [0, *starts, len(text)] if text else [0]
+
     def _encode_plain(self, texts: Sequence[str]) -> list[list[int]]:
         for text in texts:
             for token in self._refused:
@@ -180,6 +199,13 @@ class TextTokenizer:
         except TypeError:
             encoded = [encode(text) for text in texts]
         return [_id_list(ids) for ids in encoded]
+
+
+def restored(text: str, stand_ins: Mapping[str, str]) -> str:
+    """``text`` with the control tokens back where their stand-ins are."""
+    for stand_in, token in stand_ins.items():
+        text = text.replace(stand_in, token)
+    return text
 
 
 def adapt(tokenizer: Any) -> TextTokenizer:
@@ -222,13 +248,16 @@ def _backend(tokenizer: Any) -> Any:
     return None
 
 
-def _data_encoder(spec: dict[str, Any]) -> Encode:
+def _data_copy(spec: dict[str, Any]) -> Any:
     from tokenizers import Tokenizer
 
     copy = Tokenizer.from_str(json.dumps(spec))
     # Not part of the serialized form.
     copy.encode_special_tokens = True
+    return copy
 
+
+def _data_encoder(copy: Any) -> Encode:
     def encode(texts: Sequence[str]) -> list[list[int]]:
         batch = copy.encode_batch_fast(list(texts), add_special_tokens=False)
         return [encoding.ids for encoding in batch]

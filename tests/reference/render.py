@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import cache
 from typing import Any
 
 import jinja2
 
 from . import prompt
 from .control import DataEncoder
-from .plan import Encode
 from .prompt import Message
 from .schema import Field
 
@@ -60,11 +60,25 @@ def apply_template(tokenizer: Any, turns: Sequence[Message], kwargs: dict[str, A
     return text
 
 
-def data_encoder(tokenizer: Any) -> Encode:
-    """How candidates of this tokenizer are encoded."""
-    if hasattr(tokenizer, "backend_tokenizer"):
-        return DataEncoder(tokenizer.backend_tokenizer).encode
-    return lambda texts: [list(tokenizer.encode(text, add_special_tokens=False)) for text in texts]
+class PlainEncoder:
+    """A tokenizer without control tokens."""
+
+    def __init__(self, tokenizer: Any) -> None:
+        self.tokenizer = tokenizer
+
+    def encode(self, texts: list[str]) -> list[list[int]]:
+        return [list(self.tokenizer.encode(text, add_special_tokens=False)) for text in texts]
+
+    def render(self, turns: Sequence[Message], template: Callable[[list[Message]], str]) -> tuple[str, list[int]]:
+        text = template(list(turns))
+        return text, self.encode([text])[0]
+
+
+@cache
+def encoder_of(tokenizer: Any) -> DataEncoder | PlainEncoder:
+    """What encodes candidates and prompts for this tokenizer."""
+    backend = getattr(tokenizer, "backend_tokenizer", None)
+    return PlainEncoder(tokenizer) if backend is None else DataEncoder(backend)
 
 
 def render(
@@ -85,12 +99,9 @@ def render(
         assert context is not None
         version = prompt.VERSION if nonce_key is None else prompt.VERSION_KEYED
         turns = prompt.context_turns(block, context, nonce_key, profile.supports_system)
-    if profile.name == "qwen3" and hasattr(tokenizer, "backend_tokenizer"):
+    encoder = encoder_of(tokenizer)
+    if profile.name == "qwen3" and isinstance(encoder, DataEncoder):
         turns = [_without_reasoning(turn) for turn in turns]
-    if not hasattr(tokenizer, "backend_tokenizer"):
-        text = apply_template(tokenizer, turns, profile.template_kwargs)
-        return Rendered(text, list(tokenizer.encode(text, add_special_tokens=False)), version, turns)
-    encoder = DataEncoder(tokenizer.backend_tokenizer)
     text, ids = encoder.render(turns, lambda treated: apply_template(tokenizer, treated, profile.template_kwargs))
     return Rendered(text, ids, version, turns)
 

@@ -58,14 +58,15 @@ class Limits:
     """What a selection may use: no branch node deeper than ``deepest``, no sequence longer than ``longest``."""
 
     def __init__(self, trie: Trie, deepest: float, longest: float, most_leaves: int) -> None:
-        def usable(node: Node) -> bool:
-            return node.leaf is not None and trie.lengths[node.leaf] <= longest
+        def leaf(node: Node) -> int | None:
+            """The index that ends at *node*, if it is short enough."""
+            return node.leaf if node.leaf is not None and trie.lengths[node.leaf] <= longest else None
 
         @cache
         def capacity(node: Node, nodes: int) -> int:
             """Most leaves below *node* with at most *nodes* branch nodes."""
             one_child = max((capacity(child, nodes) for child in node.children.values()), default=0)
-            return max(int(usable(node)), one_child, branching_capacity(node, nodes))
+            return max(int(leaf(node) is not None), one_child, branching_capacity(node, nodes))
 
         @cache
         def branching_capacity(node: Node, nodes: int) -> int:
@@ -84,9 +85,9 @@ class Limits:
         def selections(node: Node, nodes: int) -> Table:
             """Every selection below *node* worth keeping."""
             table: Table = {}
-            if usable(node):
-                length = trie.lengths[node.leaf]
-                table[1, 0] = {(length, length * length): trie.mask(node.leaf)}
+            if (index := leaf(node)) is not None:
+                length = trie.lengths[index]
+                table[1, 0] = {(length, length * length): trie.mask(index)}
             for child in node.children.values():
                 _keep_first(table, selections(child, nodes))
             _keep_first(table, branching_selections(node, nodes))

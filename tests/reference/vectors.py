@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -11,8 +10,8 @@ from . import prompt
 from .jsontext import plan_hash, token_ids_sha256
 from .loading import GOLDEN, load_tokenizer, revisions
 from .plan import compile_plan
-from .render import Rendered, data_encoder, render, resolve_profile
-from .schema import fields_of
+from .render import Profile, Rendered, encoder_of, render, resolve_profile
+from .schema import Field, fields_of
 
 Case = dict[str, Any]
 Vector = dict[str, Any]
@@ -36,17 +35,25 @@ def vector_bytes(vector: Vector) -> bytes:
     return (json.dumps(vector, indent=2, sort_keys=True) + "\n").encode("ascii")
 
 
+def parse(data: bytes) -> Any:
+    """What a committed vector says; ValueError where it is not JSON."""
+    return json.loads(data)
+
+
 def nonce_key(case: Case) -> bytes | None:
     return bytes.fromhex(case["nonce_key_hex"]) if "nonce_key_hex" in case else None
 
 
+def rendered_of(case: Case, golden: Path = GOLDEN) -> Rendered:
+    """The prompt of one case."""
+    tokenizer, profile, fields, plan = _prepare(case, golden)
+    return render(fields, plan, tokenizer, profile, case.get("context"), case.get("messages"), nonce_key(case))
+
+
 def vector_of(case: Case, golden: Path = GOLDEN) -> Vector:
     """The vector of one case."""
-    tokenizer = load_tokenizer(case["tokenizer"], golden)
-    profile = resolve_profile(revisions(golden)[case["tokenizer"]]["model_id"], tokenizer)
-    fields = fields_of(case["schema"])
-    plan = compile_plan(fields, _encoder(case["tokenizer"], golden), case["scoring"])
-    rendered = render(fields, plan, tokenizer, profile, case.get("context"), case.get("messages"), nonce_key(case))
+    _, profile, _, plan = _prepare(case, golden)
+    rendered = rendered_of(case, golden)
     digest = token_ids_sha256(rendered.ids)
     return {
         "case": case["case"],
@@ -66,11 +73,13 @@ def vector_of(case: Case, golden: Path = GOLDEN) -> Vector:
     }
 
 
+def _prepare(case: Case, golden: Path) -> tuple[Any, Profile, list[Field], dict[str, Any]]:
+    tokenizer = load_tokenizer(case["tokenizer"], golden)
+    profile = resolve_profile(revisions(golden)[case["tokenizer"]]["model_id"], tokenizer)
+    fields = fields_of(case["schema"])
+    return tokenizer, profile, fields, compile_plan(fields, encoder_of(tokenizer).encode, case["scoring"])
+
+
 def _system(rendered: Rendered, case: Case) -> str:
     """The system block; with messages, the whole first turn, which holds it."""
     return rendered.turns[0]["content"] if "messages" in case else prompt.SYSTEM
-
-
-@cache
-def _encoder(tokenizer: str, golden: Path) -> Any:
-    return data_encoder(load_tokenizer(tokenizer, golden))

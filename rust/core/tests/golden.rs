@@ -104,6 +104,7 @@ impl Real {
         let mut stand_in = 0xe000..0xf8ffu32;
         let mut held: Vec<(char, &str)> = Vec::new();
         let mut turns = turns.to_vec();
+        self.drop_reasoning(&mut turns);
         for (text, _) in &self.control {
             if !turns.iter().any(|turn| turn.content.contains(text.as_str())) {
                 continue;
@@ -127,6 +128,19 @@ impl Real {
         }
         self.encode(&restore(rest), &mut ids);
         (restore(&treated), ids)
+    }
+
+    /// Qwen3's template drops an assistant's text up to `</think>`, which stand-ins would hide from it.
+    fn drop_reasoning(&self, turns: &mut [Message]) {
+        const END: &str = "</think>";
+        if !self.control.iter().any(|(text, _)| text == END) {
+            return;
+        }
+        for turn in turns.iter_mut().filter(|turn| turn.role == "assistant") {
+            if let Some((_, answer)) = turn.content.rsplit_once(END) {
+                turn.content = answer.trim_start_matches('\n').to_owned();
+            }
+        }
     }
 
     fn next_control<'a>(&'a self, text: &str) -> Option<(usize, &'a (String, u32))> {

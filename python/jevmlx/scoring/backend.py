@@ -1,0 +1,98 @@
+"""The seam between deciding and computing: what a backend is asked, and what it answers."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from typing import Protocol
+
+import numpy as np
+from numpy.typing import NDArray
+
+from .forest import TokenForest
+
+
+@dataclass(frozen=True)
+class Stats:
+    """What one scoring cost.
+
+    Attributes:
+        prefill_s: Seconds for the prompt's tokens.
+        rows_s: Seconds for the forest, together with the last part of the prompt.
+        projection_s: Seconds for the whole vocabulary's logits, where they were asked for.
+        cached_tokens: Prompt tokens whose KV state was held.
+        computed_tokens: Prompt tokens computed.
+        row_tokens: Forest tokens computed.
+        padding: Tokens computed for nothing but shape.
+        waves: Forward passes the forest was split into.
+        halved: How often a wave was halved because memory ran out.
+        peak_bytes: The device library's peak memory; ``None`` where it does not tell.
+    """
+
+    prefill_s: float
+    rows_s: float
+    projection_s: float
+    cached_tokens: int
+    computed_tokens: int
+    row_tokens: int
+    padding: int
+    waves: int
+    halved: int
+    peak_bytes: int | None
+
+    def share(self, parts: int) -> Stats:
+        """These costs shared out evenly."""
+        return replace(
+            self,
+            prefill_s=self.prefill_s / parts,
+            rows_s=self.rows_s / parts,
+            projection_s=self.projection_s / parts,
+            row_tokens=self.row_tokens // parts,
+        )
+
+
+@dataclass(frozen=True)
+class BranchScores:
+    """Logits where rows branch.
+
+    Attributes:
+        logits: Of the allowed tokens, as the model defines them (after its scaling and soft-capping), float32, shape (allowed,).
+        log_z: Log-sum-exp of the whole vocabulary's logits per branch, float32, shape (branches,); ``None`` if not asked for.
+        stats: What it cost.
+    """
+
+    logits: NDArray[np.float32]
+    log_z: NDArray[np.float32] | None
+    stats: Stats
+
+
+class Backend(Protocol):
+    """A loaded model that scores; its methods are called from one thread at a time."""
+
+    @property
+    def mode(self) -> str:
+        """``"one-pass"`` or ``"per-path"``."""
+
+    def score(
+        self,
+        prompt_ids: Sequence[int],
+        split: int,
+        forest: TokenForest,
+        *,
+        legal_mass: bool = True,
+        budget_bytes: int | None = None,
+        progress: Callable[[int, int], None] | None = None,
+    ) -> BranchScores:
+        """Logits at the forest's branches after a prompt.
+
+        Args:
+            prompt_ids: Token ids of the prompt.
+            split: How many of them are shared with other prompts; the computation is split there, cached or not.
+            forest: What follows the prompt.
+            legal_mass: Whether ``log_z`` is asked for.
+            budget_bytes: Bound of the memory the forest's computation may take beside the prompt's KV state.
+            progress: Told (prompt tokens computed, prompt tokens to compute) after each part of a long prompt.
+
+        Raises:
+            ModelError: ``model.non_finite``, ``model.out_of_memory``.
+        """
