@@ -1,9 +1,9 @@
 """How long does a schema take to compile, and how much of that is ours?"""
 
+from conftest import seconds
 from golden_load import load_tokenizer
 
 import jevmlx
-from conftest import seconds
 from jevmlx.tokenizers import adapt
 
 FIVE = {

@@ -4,9 +4,9 @@ import hashlib
 
 import pytest
 from bench_compile import FIVE
+from conftest import seconds
 
 import jevmlx
-from conftest import seconds
 
 
 class Characters:
@@ -18,7 +18,8 @@ class Characters:
 def test_user_message(benchmark, figure, size, rounds, number):
     plan = jevmlx.compile_plan(FIVE, Characters())
     context = "x" * size
-    floor = seconds(lambda data=context.encode(): hashlib.sha256(data).digest(), rounds, number)
+    data = context.encode()
+    floor = seconds(lambda: hashlib.sha256(data).digest(), rounds, number)
     benchmark.pedantic(plan.user_content, (context,), rounds=rounds, iterations=number, warmup_rounds=2)
     took = benchmark.stats.stats.median
     if size == 4096:

@@ -1,14 +1,14 @@
 """What every benchmark shares: a paired measurement, and the table that is printed at the end."""
 
-from jevmlx import blas
-
-# Before anything imports MLX, which binds its BLAS at once.
-blas.enable()
-
 import statistics
 import time
 
 import pytest
+
+from jevmlx import blas
+
+# Before anything imports MLX, which binds its BLAS at once.
+blas.enable()
 
 _ROWS = []
 

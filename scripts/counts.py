@@ -8,7 +8,9 @@ from pathlib import Path
 def main(rust_log: str, python_log: str) -> int:
     """Prints a line per runner and their sum; fails where a log holds no tests."""
     rust = [0, 0, 0]
-    for match in re.finditer(r"test result: \w+\. (\d+) passed; (\d+) failed; (\d+) ignored", Path(rust_log).read_text()):
+    for match in re.finditer(
+        r"test result: \w+\. (\d+) passed; (\d+) failed; (\d+) ignored", Path(rust_log).read_text()
+    ):
         rust = [held + int(found) for held, found in zip(rust, match.groups(), strict=True)]
     summary = Path(python_log).read_text().strip().splitlines()[-1]
     python = [sum(map(int, re.findall(rf"(\d+) {word}", summary))) for word in ("passed", "failed", "skipped")]

@@ -119,7 +119,9 @@ def make(config: dict[str, Any], *, seed: int = 0, quantized: bool = False) -> A
     def spread(name: str, value: mx.array) -> mx.array:
         if "norm" in name or value.ndim < 2:
             return value
-        return mx.random.normal(value.shape) * (1.0 if "embed" in name or "lm_head" in name else value.shape[-1] ** -0.5)
+        return mx.random.normal(value.shape) * (
+            1.0 if "embed" in name or "lm_head" in name else value.shape[-1] ** -0.5
+        )
 
     model.update(tree_map_with_path(spread, model.parameters()))
     if quantized:

@@ -23,13 +23,14 @@ from .prompts import Prompt, compile_plan, render_prompt
 
 if TYPE_CHECKING:
     from .engine import Engine, load
-    from .results import Decision, FieldResult
+    from .results import Decision, DecisionError, FieldResult
 
 __all__ = [
     "PROMPT_VERSION",
     "CompileError",
     "ConfigError",
     "Decision",
+    "DecisionError",
     "Engine",
     "Field",
     "FieldResult",
@@ -52,7 +53,13 @@ __all__ = [
 ]
 
 # Loaded on first use: they bring numpy, and with a model MLX and transformers.
-_LAZY = {"Engine": "engine", "load": "engine", "Decision": "results", "FieldResult": "results"}
+_LAZY = {
+    "Engine": "engine",
+    "load": "engine",
+    "Decision": "results",
+    "DecisionError": "results",
+    "FieldResult": "results",
+}
 
 
 def __getattr__(name: str) -> Any:

@@ -18,7 +18,7 @@ from ._core import (
 from .decisions import Paths
 from .errors import PromptError
 from .frames import Frame, find_frame
-from .prefix import sample_contexts, shared_length
+from .prefix import MESSAGE_SAMPLES, shared_length
 from .profiles import Profile
 from .prompts import Prompt, conversation, encode_turns
 from .scoring.forest import TokenForest
@@ -114,11 +114,11 @@ class CompiledSchema:
         return min(shared_length(prefix, prompt.ids), len(prompt.ids) - 1)
 
     def _stable_prefix(self, kind: str) -> list[int]:
-        shared: list[int] | None = None
-        for sample in sample_contexts():
-            if kind == "messages":
-                ids = self.prompt(None, [{"role": "user", "content": sample}]).ids
-            else:
-                ids = self.prompt(sample).ids
-            shared = ids if shared is None else shared[: shared_length(shared, ids)]
-        return shared or []
+        if kind == "messages":
+            prompts = [self.prompt(None, [{"role": "user", "content": sample}]) for sample in MESSAGE_SAMPLES]
+        else:
+            prompts = [self.prompt(sample) for sample in self.tokenizer.witnesses]
+        shared, *others = (prompt.ids for prompt in prompts)
+        for ids in others:
+            shared = shared[: shared_length(shared, ids)]
+        return shared

@@ -14,9 +14,11 @@ import re
 import threading
 from collections import OrderedDict
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from functools import cached_property
 from typing import Any
 
 from .errors import PromptError, TokenizerError
+from .prefix import witnesses
 
 # Added tokens that are ordinary text: HTML keeps the ids Gemma gives it.
 _PAIRED_TAGS = (
@@ -165,6 +167,11 @@ class TextTokenizer:
     def encode_piece(self, piece: str, first: bool) -> list[int]:
         """Token ids of one data piece; ``first`` says whether it starts the prompt."""
         return (self._encode_first if first else self._encode_rest)([piece])[0]
+
+    @cached_property
+    def witnesses(self) -> tuple[str, str]:
+        """Two contexts whose prompts share no more than all contexts' prompts do; see :mod:`jevmlx.prefix`."""
+        return witnesses(self._encode_rest)
 
     def token_bounds(self, text: str) -> list[int]:
         """Character positions between the tokens of a data text, from 0 to its length.

@@ -17,7 +17,9 @@ def rows_of(plan: dict[str, Any]) -> list[tuple[str, str, Row]]:
     rows = []
     for name, spec in plan["fields"].items():
         if "options" in spec:
-            for code, shared, remainders in zip(spec["codes"], spec["suffix_ids_list"], spec["remainders"], strict=True):
+            for code, shared, remainders in zip(
+                spec["codes"], spec["suffix_ids_list"], spec["remainders"], strict=True
+            ):
                 rows.append((name, code, (lead_in + shared, remainders)))
             count = spec["count"]
             rows.append((name, "count", (lead_in + count["shared_ids"], count["remainders"])))
@@ -36,13 +38,17 @@ def score_row(model: Any, prompt: list[int], row: Row) -> tuple[list[float], lis
     """Log score, product and least of the legal masses of each candidate of a row."""
     shared, remainders = row
     scores, masses, least = [], [], []
+    known: dict[tuple[int, ...], np.ndarray] = {}
     for remainder in remainders:
         score, mass, smallest = 0.0, 1.0, 1.0
         for depth in range(len(remainder)):
             allowed = sorted({r[depth] for r in remainders if r[:depth] == remainder[:depth] and len(r) > depth})
             if len(allowed) == 1:
                 continue
-            logits = next_logits(model, prompt + shared + remainder[:depth])
+            path = tuple(remainder[:depth])
+            if path not in known:
+                known[path] = next_logits(model, prompt + shared + list(path))
+            logits = known[path]
             among = _log_sum_exp(logits[allowed])
             score += logits[remainder[depth]] - among
             here = math.exp(among - _log_sum_exp(logits))

@@ -77,6 +77,39 @@ def decide(
 
 
 @app.command()
+def batch(
+    schema: SchemaArgument,
+    source: Annotated[Path, typer.Argument(help='JSON Lines, one {"context": …} or {"messages": …} a line.')],
+    target: Annotated[Path, typer.Argument(help="JSON Lines to write, one decision or error record a line.")],
+    model: ModelOption = "embedded",
+    revision: RevisionOption = None,
+    scoring: ScoringOption = "labels",
+    temperature: Annotated[float, typer.Option(help="What log scores are divided by.")] = 1.0,
+    isolate: Annotated[bool, typer.Option(help="Ask every field alone.")] = False,
+    merge: Annotated[bool, typer.Option(help="Let contexts share forward passes; last digits may differ.")] = False,
+    overflow: Annotated[str, typer.Option(help="'error', 'keep_head' or 'keep_tail'.")] = "error",
+    resume: Annotated[bool, typer.Option("--resume", help="Go on where the output ends.")] = False,
+) -> None:
+    """Decide every line of a file. A bad line becomes an error record; an interrupted run can be resumed."""
+    from .. import Schema, load
+    from .batch import run
+
+    parsed = Schema(_read(schema, "schema"))
+    if target.exists() and not resume:
+        raise typer.BadParameter(f"{target} exists; pass --resume to go on with it, or name another file")
+    options = {
+        "scoring": scoring,
+        "temperature": temperature,
+        "isolate": isolate,
+        "merge": merge,
+        "overflow": overflow,
+    }
+    engine = load(model, revision=revision)
+    decided, failed = run(engine, parsed, source, target, resume=resume, options=options)
+    typer.echo(f"{decided} decided, {failed} of them error records, in {target}")
+
+
+@app.command()
 def explain(
     schema: SchemaArgument,
     text: TextArgument = None,
@@ -162,6 +195,9 @@ def main() -> NoReturn:
         app()
     except JevmlxError as error:
         _fail(error)
+    except KeyboardInterrupt:
+        typer.echo("interrupted; what was finished is kept", err=True)
+        sys.exit(130)
     sys.exit(0)
 
 
