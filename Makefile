@@ -1,12 +1,14 @@
 # One file to set up, run and check everything. `make help` lists the targets.
 
+# The make of macOS is 3.81, which knows no .SHELLFLAGS: recipes with a pipe or a loop say `set` themselves.
 SHELL := /bin/bash
-.SHELLFLAGS := -euo pipefail -c
 .DEFAULT_GOAL := help
 
 # The first interpreter that is new enough; override with PYTHON=…
-PYTHON ?= $(firstword $(foreach p,python3.13 python3.12 python3.11 python3,$(shell command -v $(p) 2>/dev/null)))
-UV_VERSION := 0.13.9
+NEW_ENOUGH := import sys; sys.exit(sys.version_info < (3, 11))
+PYTHON ?= $(shell for p in python3 python3.13 python3.12 python3.11; do \
+  if $$p -c '$(NEW_ENOUGH)' 2>/dev/null; then command -v $$p; break; fi; done)
+UV_VERSION := $(shell sed -n '/^name = "uv"$$/{n;s/^version = "\(.*\)"$$/\1/p;}' uv.lock)
 VENV := .venv
 BIN := $(VENV)/bin
 UV := UV_PROJECT_ENVIRONMENT=$(VENV) $(BIN)/uv
@@ -18,16 +20,7 @@ help: ## List the targets
 
 .PHONY: tools
 tools:
-	@missing=0; \
-	if [ -z "$(PYTHON)" ] || ! "$(PYTHON)" -c 'import sys; sys.exit(sys.version_info < (3, 11))' 2>/dev/null; then \
-	  echo "missing: Python 3.11 or newer. Install it from your package manager or python.org, or pass PYTHON=/path/to/python3."; missing=1; \
-	elif ! "$(PYTHON)" -c 'import venv, ensurepip' 2>/dev/null; then \
-	  echo "missing: Python's venv module. On Debian and Ubuntu: apt install python3-venv."; missing=1; fi; \
-	if ! command -v cargo >/dev/null; then \
-	  echo "missing: a Rust toolchain (cargo), 1.88 or newer. Get it from https://rustup.rs."; missing=1; fi; \
-	if ! command -v cc >/dev/null; then \
-	  echo "missing: a C compiler to link with. On Debian and Ubuntu: apt install build-essential; on a Mac: xcode-select --install."; missing=1; fi; \
-	exit $$missing
+	@scripts/tools.sh "$(PYTHON)"
 
 $(BIN)/uv: | tools
 	"$(PYTHON)" -m venv $(VENV)
@@ -65,7 +58,7 @@ types: setup ## Strict types, and the stubs against the extension
 	$(BIN)/python -m mypy.stubtest jevmlx._core
 
 .PHONY: docs
-docs: ## Rust documentation without warnings
+docs: tools ## Rust documentation without warnings
 	RUSTDOCFLAGS="-D warnings" cargo doc --workspace --no-deps --locked --quiet
 
 .PHONY: workflows
@@ -74,9 +67,9 @@ workflows: setup ## Lint the workflows
 	$(BIN)/check-jsonschema --builtin-schema vendor.github-workflows .github/workflows/*.yml
 
 .PHONY: test-rust
-test-rust: ## cargo test
+test-rust: tools ## cargo test
 	@mkdir -p target
-	cargo test --workspace --locked 2>&1 | tee target/test-rust.log
+	set -o pipefail; cargo test --workspace --locked 2>&1 | tee target/test-rust.log
 
 .PHONY: golden
 golden: setup ## The golden vectors, byte for byte
@@ -85,21 +78,22 @@ golden: setup ## The golden vectors, byte for byte
 .PHONY: test-python
 test-python: model ## pytest: tests, docstring examples and documentation examples
 	@mkdir -p target
-	$(BIN)/python -m pytest 2>&1 | tee target/test-python.log
+	set -o pipefail; $(BIN)/python -m pytest 2>&1 | tee target/test-python.log
 
 .PHONY: bench
 bench: model ## Benchmarks: prints the figures, keeps JSON and a Markdown table in bench-results/
 	@mkdir -p bench-results
 	$(BIN)/python -m pytest benches --benchmark-json=bench-results/benchmarks.json
 
+# Checked without the C++ runtime that fuzzing links, so that no C++ compiler is needed.
 .PHONY: fuzz-check
-fuzz-check: ## The fuzz targets still compile
-	cd fuzz && cargo check --locked --quiet
+fuzz-check: tools ## The fuzz targets still compile
+	cd fuzz && CUSTOM_LIBFUZZER_PATH=/unused/libFuzzer.a cargo check --locked --quiet
 
 .PHONY: fuzz
-fuzz: ## Fuzz each target for FUZZ_SECONDS (needs cargo-fuzz)
-	@command -v cargo-fuzz >/dev/null || { echo "missing: cargo-fuzz. Get it with: cargo install cargo-fuzz"; exit 1; }
-	for target in schema_parse plan_compile; do \
+fuzz: tools ## Fuzz each target for FUZZ_SECONDS (needs cargo-fuzz and a C++ compiler)
+	@command -v cargo-fuzz >/dev/null || { echo "missing: cargo-fuzz. Get it with: cargo install cargo-fuzz" >&2; exit 1; }
+	@set -e; for target in schema_parse plan_compile; do \
 	  RUSTC_BOOTSTRAP=1 cargo fuzz run --sanitizer none $$target -- -max_total_time=$(FUZZ_SECONDS); done
 
 .PHONY: clean

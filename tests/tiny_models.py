@@ -89,6 +89,14 @@ CONFIGS: dict[str, dict[str, Any]] = {
         "rope_theta": 1e4,
         **_COMMON,
     },
+    "gpt_neox, head inside the body": {
+        "model_type": "gpt_neox",
+        "rotary_pct": 0.25,
+        "rotary_emb_base": 10000,
+        "use_parallel_residual": True,
+        "layer_norm_eps": 1e-5,
+        **_COMMON,
+    },
 }
 RECURRENT = {
     "model_type": "mamba2",
@@ -107,6 +115,27 @@ RECURRENT = {
     "tie_word_embeddings": True,
     "time_step_limit": (0.0, 100.0),
     "time_step_rank": "auto",
+}
+# Rotating keys and values in one layer, a recurrent state in the others.
+HYBRID = {
+    "model_type": "recurrent_gemma",
+    "attention_bias": False,
+    "conv1d_width": 4,
+    "logits_soft_cap": 30.0,
+    "rope_theta": 1e4,
+    "attention_window_size": 16,
+    "block_types": ["recurrent", "recurrent", "attention"],
+    **_COMMON,
+}
+LEARNED_POSITIONS = {
+    "model_type": "gpt2",
+    "n_ctx": 512,
+    "n_embd": 64,
+    "n_head": 4,
+    "n_layer": 2,
+    "n_positions": 512,
+    "layer_norm_epsilon": 1e-5,
+    "vocab_size": VOCABULARY,
 }
 
 

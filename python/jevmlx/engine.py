@@ -66,7 +66,8 @@ def load(
     source = resolve(model, revision=revision)
     queue = DeviceQueue()
     try:
-        loaded = load_model(source, dtype)
+        # What a model computes while it is made is bound to the thread it is made in.
+        loaded = queue.run(load_model, source, dtype)
         backend = queue.run(MlxBackend, loaded.model, prefix_cache_bytes=prefix_cache_bytes)
     except BaseException:
         queue.close()

@@ -19,13 +19,13 @@ class Stats:
     Attributes:
         prefill_s: Seconds for the prompt's tokens.
         rows_s: Seconds for the forest, together with the last part of the prompt.
-        projection_s: Seconds for the whole vocabulary's logits, where they were asked for.
+        projection_s: Seconds from hidden states at the branches to logits, the whole vocabulary's among them if asked for.
         cached_tokens: Prompt tokens whose KV state was held.
         computed_tokens: Prompt tokens computed.
         row_tokens: Forest tokens computed.
         padding: Tokens computed for nothing but shape.
         waves: Forward passes the forest was split into.
-        halved: How often a wave was halved because memory ran out.
+        halved: How often a wave was computed in smaller parts because memory ran out; last digits can differ where it is not 0.
         peak_bytes: The device library's peak memory; ``None`` where it does not tell.
     """
 
@@ -73,6 +73,10 @@ class Backend(Protocol):
     def mode(self) -> str:
         """``"one-pass"`` or ``"per-path"``."""
 
+    @property
+    def reason(self) -> str:
+        """Why the mode is not ``"one-pass"``; empty if it is."""
+
     def score(
         self,
         prompt_ids: Sequence[int],
@@ -90,9 +94,12 @@ class Backend(Protocol):
             split: How many of them are shared with other prompts; the computation is split there, cached or not.
             forest: What follows the prompt.
             legal_mass: Whether ``log_z`` is asked for.
-            budget_bytes: Bound of the memory the forest's computation may take beside the prompt's KV state.
-            progress: Told (prompt tokens computed, prompt tokens to compute) after each part of a long prompt.
+            budget_bytes: Bound of the memory the forest's computation may take beside the prompt's KV state. It is always
+                computed in parts of a fixed size, so a budget changes no number: one that is too small for a part is refused.
+            progress: Told (prompt tokens computed, prompt tokens to compute) after each part of a prompt; tokens that are
+                held count as neither.
 
         Raises:
             ModelError: ``model.non_finite``, ``model.out_of_memory``.
+            ConfigError: ``config.memory_budget``.
         """

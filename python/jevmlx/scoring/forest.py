@@ -53,18 +53,27 @@ class TokenForest:
         """The branch each allowed token belongs to, int32, shape (allowed,)."""
         return np.repeat(np.arange(len(self.branch_nodes), dtype=np.int32), np.diff(self.branch_offsets))
 
+    @cached_property
+    def _waves(self) -> dict[int, list[TokenForest]]:
+        return {}
+
     def waves(self, most: int) -> list[TokenForest]:
         """Parts with at most ``most`` nodes each where a branch needs no more; places depend on the forest alone.
 
         Every branch is in exactly one part, in order; what leads to it is in that part too.
         """
-        if len(self.tokens) <= most:
+        if len(self.tokens) <= most or len(self.branch_nodes) < 2:
             return [self]
+        if most not in self._waves:
+            self._waves[most] = self._split(most)
+        return self._waves[most]
+
+    def _split(self, most: int) -> list[TokenForest]:
         parts: list[TokenForest] = []
         first = 0
         needed: set[int] = set()
         for branch in range(len(self.branch_nodes)):
-            path = set(self._path(int(self.branch_nodes[branch])))
+            path = set(self.path(int(self.branch_nodes[branch])))
             if branch > first and len(needed | path) > most:
                 parts.append(self._part(first, branch, needed))
                 first, needed = branch, set()
@@ -72,12 +81,13 @@ class TokenForest:
         parts.append(self._part(first, len(self.branch_nodes), needed))
         return parts
 
-    def _path(self, node: int) -> list[int]:
+    def path(self, node: int) -> list[int]:
+        """The nodes that lead to a node, itself last; none for -1."""
         path = []
         while node >= 0:
             path.append(node)
             node = int(self.parents[node])
-        return path
+        return path[::-1]
 
     def _part(self, first: int, end: int, needed: set[int]) -> TokenForest:
         nodes = np.array(sorted(needed), np.int32)

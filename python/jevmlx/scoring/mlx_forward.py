@@ -2,8 +2,8 @@
 
 Two things make a forest possible. The cache object builds the mask: a node sees the prompt and the nodes above it. And each
 layer's rotary embedding is wrapped: forest nodes are rotated by their own positions, which restart at the prompt's end. The
-cache appends to the state before it without writing into it, so a prefix can be shared; sliding-window layers keep the whole
-state and leave the window to the mask.
+cache never writes into the state before it, so a prefix can be shared; sliding-window layers keep the whole state and leave the
+window to the mask.
 """
 
 from __future__ import annotations
@@ -12,12 +12,15 @@ from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
-from ..errors import ModelError
 from .forest import TokenForest
 from .mlx_load import mx, nn
 
+# Keys and values per layer, each of shape (1, heads, tokens, dims).
 KeyValues = list[tuple[mx.array, mx.array]]
+# A state is kept in the pieces it was computed in: joined layer by layer while it is read, it is never held twice.
+State = tuple[KeyValues, ...]
 
 
 class ForestOffset(int):
@@ -50,14 +53,13 @@ class ForestRotary(nn.Module):
     def __call__(self, x: mx.array, offset: Any = 0, **kwargs: Any) -> mx.array:
         """Rotates ``x``, shape (1, heads, tokens, dims)."""
         if not isinstance(offset, ForestOffset):
-            return self.inner(x, offset=offset, **kwargs)
+            plain: mx.array = self.inner(x, offset=offset, **kwargs)
+            return plain
         nodes = x[:, :, offset.chain :].swapaxes(0, 2)
         # With the nodes as the batch, each one has an offset of its own.
         nodes = self.inner(nodes, offset=offset.positions, **kwargs).swapaxes(0, 2)
-        if offset.chain == 0:
-            return nodes
-        chain = self.inner(x[:, :, : offset.chain], offset=int(offset), **kwargs)
-        return mx.concatenate([chain, nodes], axis=2)
+        chain = [self.inner(x[:, :, : offset.chain], offset=int(offset), **kwargs)] if offset.chain else []
+        return mx.concatenate([*chain, nodes], axis=2)
 
 
 def wrap_rotary(model: Any) -> int:
@@ -87,7 +89,7 @@ class Pass:
         self._masks: dict[int | None, Any] = {}
 
     def mask(self, window: int | None, as_array: bool) -> Any:
-        """The attention mask for layers of a window: bool, shape (tokens, start + tokens), or ``"causal"``."""
+        """The attention mask for layers of a window: bool, shape (tokens, start + tokens), or what stands for one."""
         if not self.nodes and window is None and not as_array:
             # One token sees all there is.
             return None if self.chain == 1 else "causal"
@@ -95,17 +97,17 @@ class Pass:
             self._masks[window] = mx.array(self._mask(window))
         return self._masks[window]
 
-    def _mask(self, window: int | None) -> np.ndarray:
+    def _mask(self, window: int | None) -> NDArray[np.bool_]:
         end = self.start + self.chain
         mask = np.zeros((self.chain + self.nodes, end + self.nodes), bool)
         mask[: self.chain] = np.tri(self.chain, end + self.nodes, self.start, bool)
+        depths = np.zeros(0, np.int32)
         if self.forest is not None and self.nodes:
             mask[self.chain :, :end] = True
             mask[self.chain :, end:] = self.forest.ancestors
+            depths = self.forest.depths + end
         if window is not None:
-            own = np.arange(self.start, end, dtype=np.int32)
-            depths = self.forest.depths + end if self.forest is not None else own[:0]
-            queries = np.concatenate([own, depths])
+            queries = np.concatenate([np.arange(self.start, end, dtype=np.int32), depths])
             keys = np.concatenate([np.arange(end, dtype=np.int32), depths])
             mask &= queries[:, None] - keys[None, :] < window
         return mask
@@ -114,10 +116,11 @@ class Pass:
 class LayerCache:
     """One layer's keys and values in a pass; what mlx-lm's models expect of a cache."""
 
-    def __init__(self, shared: Pass, before: tuple[mx.array, mx.array] | None) -> None:
+    def __init__(self, shared: Pass, before: KeyValues, window: int | None) -> None:
         self._shared = shared
         self._before = before
-        self.after: tuple[mx.array, mx.array] | None = None
+        self._window = window
+        self.new: tuple[mx.array, mx.array] | None = None
 
     @property
     def offset(self) -> int:
@@ -126,49 +129,48 @@ class LayerCache:
 
     def make_mask(self, n: int, return_array: bool = False, window_size: int | None = None) -> Any:
         """The pass's mask; models ask for it with the number of tokens."""
-        return self._shared.mask(window_size, return_array)
+        return self._shared.mask(window_size or self._window, return_array)
 
     def update_and_fetch(self, keys: mx.array, values: mx.array) -> tuple[mx.array, mx.array]:
         """Keys and values of everything this pass sees, shape (1, heads, tokens, dims)."""
-        if self._before is not None:
-            keys = mx.concatenate([self._before[0], keys], axis=2)
-            values = mx.concatenate([self._before[1], values], axis=2)
-        self.after = (keys, values)
+        self.new = (keys, values)
+        if self._before:
+            keys = mx.concatenate([*(piece[0] for piece in self._before), keys], axis=2)
+            values = mx.concatenate([*(piece[1] for piece in self._before), values], axis=2)
         return keys, values
 
 
 def forward(
-    body: Any, layers: int, tokens: Sequence[int], forest: TokenForest | None, before: KeyValues | None
+    body: Any,
+    windows: Sequence[int | None],
+    tokens: NDArray[np.int32],
+    forest: TokenForest | None,
+    before: State,
 ) -> tuple[mx.array, list[LayerCache]]:
     """Hidden states of one pass; nothing is computed until it is evaluated.
 
     Args:
         body: The model without its output head.
-        layers: Number of caches it takes.
-        tokens: Prompt tokens of this pass.
+        windows: Per cache that it takes, the sliding window its layer has by itself.
+        tokens: Prompt tokens of this pass, shape (tokens,).
         forest: What follows them, if anything.
-        before: Keys and values of the tokens before, one pair per layer.
+        before: The state after the tokens before.
 
     Returns:
-        Hidden states, shape (1, tokens + nodes, dims), and the caches.
+        Hidden states, shape (tokens + nodes, dims), and the caches.
     """
-    start = 0 if before is None else before[0][0].shape[2]
-    shared = Pass(start, len(tokens), forest)
-    caches = [LayerCache(shared, None if before is None else before[layer]) for layer in range(layers)]
-    ids = np.asarray(tokens, np.int32)
-    if forest is not None:
-        ids = np.concatenate([ids, forest.tokens])
-    return body(mx.array(ids)[None], cache=caches), caches
+    shared = Pass(length(before), len(tokens), forest)
+    caches = [LayerCache(shared, [piece[layer] for piece in before], window) for layer, window in enumerate(windows)]
+    ids = tokens if forest is None else np.concatenate([tokens, forest.tokens])
+    return body(mx.array(ids)[None], cache=caches)[0], caches
 
 
-def kept(caches: Sequence[LayerCache], tokens: int) -> KeyValues:
-    """Keys and values of the first ``tokens`` tokens, as arrays of their own."""
-    out: KeyValues = []
-    for cache in caches:
-        if cache.after is None:
-            raise ModelError("model.unsupported", "a layer of this model keeps no keys and values")
-        keys, values = cache.after
-        if keys.shape[2] > tokens:
-            keys, values = mx.contiguous(keys[:, :, :tokens]), mx.contiguous(values[:, :, :tokens])
-        out.append((keys, values))
-    return out
+def added(caches: Sequence[LayerCache], tokens: int) -> KeyValues:
+    """Keys and values that a pass's first ``tokens`` tokens add to the state, as arrays of their own."""
+    pairs = (cache.new for cache in caches if cache.new is not None)
+    return [(mx.contiguous(keys[:, :, :tokens]), mx.contiguous(values[:, :, :tokens])) for keys, values in pairs]
+
+
+def length(state: State) -> int:
+    """Tokens a state holds."""
+    return sum(piece[0][0].shape[2] for piece in state)

@@ -6,102 +6,156 @@ hidden states in place of its body and, for the allowed tokens, with finished pr
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, Protocol
 
 from .mlx_load import mx, nn, unpacked
+
+_BODIES = ("model", "transformer", "backbone")
+_PROJECTIONS = (nn.Linear, nn.QuantizedLinear, nn.Embedding, nn.QuantizedEmbedding)
+
+
+class Head(Protocol):
+    """From what a body gives to logits.
+
+    Attributes:
+        body: Called with token ids of shape (1, tokens) and ``cache``; gives hidden states, shape (1, tokens, dims).
+    """
+
+    body: Any
+
+    def all_logits(self, hidden: mx.array) -> mx.array:
+        """Logits of the whole vocabulary, shape (positions, vocabulary), for hidden states of shape (positions, dims)."""
+
+    def logits(self, hidden: mx.array, tokens: mx.array) -> mx.array:
+        """Logits of one token per hidden state, shape (n,), for hidden states of shape (n, dims) and n token ids."""
+
+
+class OutputHead:
+    """The head of a model whose class runs a body and then projects, with the rows of one matrix.
+
+    Args:
+        model: An mlx-lm model.
+
+    Raises:
+        LookupError: It is not of that form, as far as can be seen without running it.
+    """
+
+    def __init__(self, model: Any) -> None:
+        while "language_model" in model:
+            model = model["language_model"]
+        self._model = model
+        self._name = next((name for name in _BODIES if name in model), None)
+        if self._name is None:
+            raise LookupError("its body goes by another name")
+        self.body = model[self._name]
+        probe = _GivenProducts(mx.zeros((1, 1, 1)))
+        self._run(mx.zeros((1, 1, 1)), probe)
+        if probe.stands_for is None:
+            raise LookupError("its logits are no product with one matrix")
+        self._matrix = probe.stands_for
+
+    def all_logits(self, hidden: mx.array) -> mx.array:
+        """See :class:`Head`."""
+        return self._run(hidden[None], None)[0]
+
+    def logits(self, hidden: mx.array, tokens: mx.array) -> mx.array:
+        """See :class:`Head`; from those tokens' rows of the output matrix alone, in float32."""
+        rows = _rows(self._matrix, tokens)
+        products = (hidden.astype(mx.float32) * rows.astype(mx.float32)).sum(axis=-1)
+        bias = self._matrix.get("bias")
+        if bias is not None:
+            products = products + bias[tokens]
+        return self._run(hidden[None], _GivenProducts(products[None, None]))[0, 0]
+
+    def _run(self, hidden: mx.array, given: _GivenProducts | None) -> mx.array:
+        """The model's own call, its body replaced by hidden states and its projection by finished products."""
+        model = self._model
+        clone = _twin(model)
+        dict.__setitem__(clone, self._name, _GivenBody(self.body, hidden, given))
+        if given is not None:
+            for name, child in model.items():
+                if isinstance(child, _PROJECTIONS):
+                    dict.__setitem__(clone, name, given.instead_of(child))
+        logits: mx.array = clone(mx.zeros((1, 1), mx.int32))
+        return logits
+
+
+class WholeHead:
+    """The head of any other model: its call as it is, logits at all positions in place of hidden states."""
+
+    def __init__(self, model: Any) -> None:
+        self.body = model
+
+    def all_logits(self, hidden: mx.array) -> mx.array:
+        """See :class:`Head`."""
+        return hidden
+
+    def logits(self, hidden: mx.array, tokens: mx.array) -> mx.array:
+        """See :class:`Head`."""
+        return mx.take_along_axis(hidden, tokens[:, None], axis=-1)[:, 0]
 
 
 class _GivenBody:
     """Stands for a model's body: gives hidden states, and the body's attributes otherwise."""
 
-    def __init__(self, body: Any, hidden: mx.array, embed_tokens: Any = None) -> None:
+    def __init__(self, body: Any, hidden: mx.array, given: _GivenProducts | None) -> None:
         self._body = body
         self._hidden = hidden
-        if embed_tokens is not None:
-            self.embed_tokens = embed_tokens
+        self._given = given
 
     def __call__(self, *_args: Any, **_kwargs: Any) -> mx.array:
         return self._hidden
 
     def __getattr__(self, name: str) -> Any:
-        return getattr(self._body, name)
+        child = getattr(self._body, name)
+        if self._given is not None and isinstance(child, _PROJECTIONS):
+            return self._given.instead_of(child)
+        return child
 
 
 class _GivenProducts:
-    """Stands for the projection: gives products that are finished, whatever it is called with."""
+    """Finished products, and the projection that was found to be asked for them."""
 
     def __init__(self, products: mx.array) -> None:
-        self._products = products
-        self.used = False
+        self.products = products
+        self.stands_for: Any = None
+
+    def instead_of(self, projection: Any) -> _GivenProjection:
+        return _GivenProjection(self, projection)
+
+
+class _GivenProjection:
+    """Stands for one projection: gives the products, whatever it is called with."""
+
+    def __init__(self, given: _GivenProducts, projection: Any) -> None:
+        self._given = given
+        self._projection = projection
 
     def __call__(self, _hidden: mx.array) -> mx.array:
-        self.used = True
-        return self._products
+        self._given.stands_for = self._projection
+        return self._given.products
 
     as_linear = __call__
 
-
-class OutputHead:
-    """Logits of hidden states, for one model.
-
-    Args:
-        model: The part of the model that has a ``model`` (its body) and returns logits.
-    """
-
-    def __init__(self, model: Any) -> None:
-        self._model = model
-        self._body = model.model
-        self._weight = self._find_weight()
-
-    def _find_weight(self) -> Any:
-        """The module whose rows the logits come from: found by seeing which one the class calls."""
-        lm_head = getattr(self._model, "lm_head", None)
-        if lm_head is not None:
-            given = _GivenProducts(mx.zeros((1, 1, 1)))
-            self._run(mx.zeros((1, 1, 1)), given, None)
-            if given.used:
-                return lm_head
-        return self._body.embed_tokens
-
-    def all_logits(self, hidden: mx.array) -> mx.array:
-        """Logits of the whole vocabulary, shape (positions, vocabulary), for hidden states of shape (positions, dims)."""
-        return self._run(hidden[None], None, None)[0]
-
-    def logits(self, hidden: mx.array, tokens: mx.array) -> mx.array:
-        """Logits of one token per hidden state, shape (n,), from those tokens' rows of the output matrix alone.
-
-        Args:
-            hidden: Shape (n, dims).
-            tokens: Token ids, shape (n,).
-        """
-        weight = self._weight
-        rows = _rows(weight, tokens)
-        products = (hidden * rows.astype(hidden.dtype)).astype(mx.float32).sum(axis=-1)
-        bias = weight.get("bias") if isinstance(weight, nn.Module) else None
-        if bias is not None:
-            products = products + bias[tokens]
-        given = _GivenProducts(products.astype(hidden.dtype)[None, None])
-        return self._run(hidden[None], given, given)[0, 0]
-
-    def _run(self, hidden: mx.array, lm_head: Any, embed_tokens: Any) -> mx.array:
-        model = self._model
-        clone = type(model).__new__(type(model))
-        dict.update(clone, model)
-        clone.__dict__.update(model.__dict__)
-        clone.model = _GivenBody(self._body, hidden, embed_tokens)
-        if lm_head is not None and "lm_head" in model:
-            clone.lm_head = lm_head
-        return clone(mx.zeros((1, 1), mx.int32))
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._projection, name)
 
 
-def _rows(weight: Any, tokens: mx.array) -> mx.array:
-    """Rows of an output matrix, unpacked where it is quantized."""
-    if not hasattr(weight, "scales"):
-        return weight.weight[tokens]
-    part = type(weight).__new__(type(weight))
-    dict.update(part, weight)
-    part.__dict__.update(weight.__dict__)
+def _twin(module: Any) -> Any:
+    """Another module of the same class with the same parts."""
+    twin: Any = dict.__new__(type(module))
+    dict.update(twin, module)
+    twin.__dict__.update(module.__dict__)
+    return twin
+
+
+def _rows(matrix: Any, tokens: mx.array) -> mx.array:
+    """Rows of an output matrix, unpacked where it is quantized; shape (tokens, dims)."""
+    if "scales" not in matrix:
+        rows: mx.array = matrix.weight[tokens]
+        return rows
+    part = _twin(matrix)
     for name in ("weight", "scales", "biases"):
-        if weight.get(name) is not None:
-            part[name] = weight[name][tokens]
+        if matrix.get(name) is not None:
+            dict.__setitem__(part, name, matrix[name][tokens])
     return unpacked(part)

@@ -30,6 +30,19 @@ except ImportError as error:
         f"MLX cannot be imported: {error}. On Linux it comes with 'jevmlx[cpu]' or, for an NVIDIA GPU, 'jevmlx[cuda]'",
     ) from error
 
+# The other files get MLX from here, so that the BLAS is in place first.
+__all__ = [
+    "LoadedModel",
+    "device_report",
+    "load_model",
+    "mx",
+    "nn",
+    "on_cpu",
+    "prepare_device",
+    "tree_flatten",
+    "unpacked",
+]
+
 DTYPES = {"float32": mx.float32, "float16": mx.float16, "bfloat16": mx.bfloat16}
 
 # Beside the weights: the process itself, activations and a short prompt's keys and values.

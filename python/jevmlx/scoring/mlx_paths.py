@@ -1,72 +1,90 @@
-"""The fallback for models that cannot take a forest: the prompt first, then each path to a branch on a copy of its state."""
+"""The fallback for models that cannot take a forest: the prompt first, then the way to each branch on a copy of the cache.
+
+It asks nothing of a model but what mlx-lm's generation asks, so recurrent and hybrid models are served too.
+"""
 
 from __future__ import annotations
 
 import copy
-import time
-from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
+from mlx_lm.models.cache import make_prompt_cache
+from numpy.typing import NDArray
 
-from .backend import BranchScores, Stats
 from .forest import TokenForest
-from .mlx_load import mx
+from .mlx_load import mx, tree_flatten
+from .mlx_onepass import Shapes, Work
+
+Caches = list[Any]
 
 
-class PathScorer:
-    """Scores with the model as it is."""
+class PerPath:
+    """Runs prompts and the paths of a forest through a model's body.
 
-    def __init__(self, model: Any) -> None:
-        self._model = model
+    Args:
+        model: An mlx-lm model, asked for its caches.
+        body: Token ids and caches to hidden states.
+        shapes: The sizes of the prompt's chunks.
+    """
 
-    def score(self, prompt_ids: Sequence[int], forest: TokenForest, legal_mass: bool) -> BranchScores:
-        """Logits at the forest's branches; see :class:`jevmlx.scoring.backend.Backend`."""
-        from mlx_lm.models.cache import make_prompt_cache
+    def __init__(self, model: Any, body: Any, shapes: Shapes) -> None:
+        self._body = body
+        self._shapes = shapes
+        self.empty: Caches = make_prompt_cache(model)
 
-        started = time.perf_counter()
-        state = make_prompt_cache(self._model)
-        at_end = self._last_logits(prompt_ids, state)
-        mx.eval(at_end)
-        prefilled = time.perf_counter()
-        logits: list[np.ndarray] = []
-        log_z: list[float] = []
-        computed = 0
-        for branch, node in enumerate(forest.branch_nodes.tolist()):
-            path = _path(forest, node)
-            computed += len(path)
-            at = self._last_logits(path, copy.deepcopy(state)) if path else at_end
-            at = at.astype(mx.float32)
-            allowed = forest.branch_tokens[forest.branch_offsets[branch] : forest.branch_offsets[branch + 1]]
-            logits.append(np.asarray(at[mx.array(allowed)]))
-            if legal_mass:
-                log_z.append(mx.logsumexp(at).item())
-        rows_s = time.perf_counter() - prefilled
-        branches = len(forest.branch_nodes)
-        return BranchScores(
-            np.concatenate(logits).astype(np.float32),
-            np.array(log_z, np.float32) if legal_mass else None,
-            Stats(
-                prefilled - started,
-                rows_s,
-                0.0,
-                0,
-                len(prompt_ids),
-                computed,
-                0,
-                branches,
-                0,
-                int(mx.get_peak_memory()),
-            ),
-        )
+    def ends(self, start: int, end: int) -> list[int]:
+        """Where the chunks end that tokens ``start`` to ``end`` of a prompt are computed in."""
+        return self._shapes.ends(start, end)
 
-    def _last_logits(self, ids: Sequence[int], state: Any) -> mx.array:
-        return self._model(mx.array(np.asarray(ids, np.int32))[None], cache=state)[0, -1]
+    def extend(self, state: Caches, ids: NDArray[np.int32]) -> Caches:
+        """The state after more tokens of the prompt."""
+        return self._run(state, ids)[1]
+
+    def size(self, state: Caches) -> int:
+        """Bytes that a state holds."""
+        return sum(array.nbytes for array in _arrays(state))
+
+    def needed(self, state: Caches, chain: int, forest: TokenForest) -> int:
+        """What :meth:`finish` takes beside the prompt's state, in bytes: a copy of it."""
+        return self.size(state)
+
+    def finish(self, state: Caches, ids: NDArray[np.int32], forest: TokenForest) -> tuple[mx.array, Work]:
+        """Runs the prompt's last chunk and the path to each branch.
+
+        Args:
+            state: After what is before the chunk.
+            ids: The chunk; may be empty if no branch is read off it.
+            forest: What follows.
+
+        Returns:
+            Hidden states at the branches, shape (branches, dims), computed; and what was done.
+        """
+        work = Work()
+        last = mx.zeros((1, 1))  # Read only if there is a chunk.
+        if len(ids):
+            last, state = self._run(state, ids)
+        rows = []
+        for node in forest.branch_nodes.tolist():
+            path = forest.tokens[forest.path(node)]
+            rows.append(self._run(state, path)[0] if len(path) else last)
+            work.tokens += len(path)
+            work.waves += 1
+        return mx.concatenate(rows), work
+
+    def _run(self, state: Caches, ids: NDArray[np.int32]) -> tuple[mx.array, Caches]:
+        """Tokens on a copy of the caches: the last one's hidden state, shape (1, dims), and the copy, computed."""
+        state = copy.deepcopy(state)
+        hidden = self._body(mx.array(ids)[None], cache=state)[0, -1:]
+        mx.eval(hidden, _arrays(state))
+        return hidden, state
 
 
-def _path(forest: TokenForest, node: int) -> list[int]:
-    path: list[int] = []
-    while node >= 0:
-        path.append(int(forest.tokens[node]))
-        node = int(forest.parents[node])
-    return path[::-1]
+def _arrays(caches: Caches) -> list[mx.array]:
+    return [array for _name, array in tree_flatten([_parts(cache) for cache in caches]) if isinstance(array, mx.array)]
+
+
+def _parts(cache: Any) -> Any:
+    """What a cache holds, without the errors that some raise for a state that is empty."""
+    inner = getattr(cache, "caches", None)
+    return [_parts(part) for part in inner] if inner is not None else vars(cache)

@@ -1,17 +1,18 @@
-"""The prefix cache: KV state of prompt beginnings, by their token ids, least recently used out first."""
+"""The prefix cache: the state after prompt beginnings, by their token ids, least recently used out first."""
 
 from __future__ import annotations
 
 from collections import OrderedDict
-from collections.abc import Sequence
+from typing import Generic, TypeVar
 
 import numpy as np
+from numpy.typing import NDArray
 
-from .mlx_forward import KeyValues
+S = TypeVar("S")
 
 
-class PrefixCache:
-    """Holds KV states up to a bound in bytes.
+class PrefixCache(Generic[S]):
+    """Holds states up to a bound in bytes.
 
     Attributes:
         most_bytes: The bound; a state larger than that is not held.
@@ -21,28 +22,26 @@ class PrefixCache:
     def __init__(self, most_bytes: int) -> None:
         self.most_bytes = most_bytes
         self.held_bytes = 0
-        self._states: OrderedDict[bytes, tuple[KeyValues, int]] = OrderedDict()
+        self._states: OrderedDict[bytes, tuple[S, int]] = OrderedDict()
 
-    def get(self, ids: Sequence[int]) -> KeyValues | None:
+    def __len__(self) -> int:
+        return len(self._states)
+
+    def get(self, ids: NDArray[np.int32]) -> S | None:
         """The state after exactly these tokens, if it is held."""
-        key = _key(ids)
+        key = ids.tobytes()
         if key not in self._states:
             return None
         self._states.move_to_end(key)
         return self._states[key][0]
 
-    def put(self, ids: Sequence[int], state: KeyValues) -> None:
-        """Holds a state; what was used longest ago makes room."""
-        size = sum(keys.nbytes + values.nbytes for keys, values in state)
-        key = _key(ids)
+    def put(self, ids: NDArray[np.int32], state: S, size: int) -> None:
+        """Holds a state of ``size`` bytes; what was used longest ago makes room."""
+        key = ids.tobytes()
         if size > self.most_bytes or key in self._states:
             return
-        self._states[key] = (state, size)
-        self.held_bytes += size
-        while self.held_bytes > self.most_bytes:
+        while self.held_bytes + size > self.most_bytes:
             _, (_, freed) = self._states.popitem(last=False)
             self.held_bytes -= freed
-
-
-def _key(ids: Sequence[int]) -> bytes:
-    return np.asarray(ids, np.int32).tobytes()
+        self._states[key] = (state, size)
+        self.held_bytes += size
