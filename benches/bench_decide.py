@@ -85,7 +85,7 @@ def test_against_a_bare_forward(engine, benchmark, figure, tokens, target):
     text = text_of(engine, tokens)
     prefix, tail, whole = asked(engine, THREE, text)
     bare = Bare(engine, prefix)
-    ours, floor = paired(lambda: engine.decide(THREE, text), lambda: bare.forward(tail), 15)
+    ours, floor = paired(lambda: engine.decide(THREE, text), lambda: bare.forward(tail), 9)
     figure(
         f"warm decide ÷ bare forward of its {len(tail)} tokens, {tokens}-token context",
         ours / floor,
@@ -93,10 +93,10 @@ def test_against_a_bare_forward(engine, benchmark, figure, tokens, target):
         target,
         f"{floor * 1e3:.0f} ms",
     )
-    lean, floor = paired(lambda: engine.decide(THREE, text, legal_mass=False), lambda: bare.forward(tail), 15)
+    lean, floor = paired(lambda: engine.decide(THREE, text, legal_mass=False), lambda: bare.forward(tail), 7)
     figure(f"the same without legal mass, {tokens}-token context", lean / floor, "×", "report", f"{floor * 1e3:.0f} ms")
     if tokens == 50:
-        ours, floor = paired(lambda: engine.decide(THREE, text), lambda: Bare(engine, []).forward(whole), 10)
+        ours, floor = paired(lambda: engine.decide(THREE, text), lambda: Bare(engine, []).forward(whole), 7)
         figure(
             "warm decide ÷ plain prefill of the whole prompt, 50-token context",
             ours / floor,
@@ -153,7 +153,7 @@ def test_warm_against_cold(engine, benchmark, figure):
         engine._backend.prefixes = type(prefixes)(prefixes.most_bytes)
         engine.decide(schema, text)
 
-    warm, floor = paired(lambda: engine.decide(schema, text), cold, 4)
+    warm, floor = paired(lambda: engine.decide(schema, text), cold, 2)
     figure(
         f"warm ÷ cold, {len(prefix)}-token prefix, 50-token context", warm / floor, "×", "≤ 0.25", f"{floor:.2f} s cold"
     )
@@ -166,12 +166,12 @@ def test_many_options(engine, benchmark, figure):
         {"tags": {"type": "multi", "choices": [f"topic {i}" for i in range(n)], "description": "Topics"}}
         for n in (64, 2)
     ]
-    ours = paired(*(lambda s=s: engine.decide(s, text) for s in schemas), 5)
+    ours = paired(*(lambda s=s: engine.decide(s, text) for s in schemas), 3)
     floors = []
     for schema in schemas:
         prefix, tail, _ = asked(engine, schema, text)
         floors.append((Bare(engine, prefix), tail))
-    bare = paired(*(lambda b=b, t=t: b.forward(t) for b, t in floors), 5)
+    bare = paired(*(lambda b=b, t=t: b.forward(t) for b, t in floors), 3)
     ratio, floor = ours[0] / ours[1], bare[0] / bare[1]
     figure("64-option ÷ 2-option multi field, 300-token context", ratio, "×", "report", f"bare forwards {floor:.2f} ×")
     figure(
@@ -216,7 +216,7 @@ def test_isolated_questions(engine, benchmark, figure):
         engine._backend.prefixes = type(engine._backend.prefixes)(engine._backend.prefixes.most_bytes)
         return engine.decide(schema, text, isolate=True)
 
-    many, single = paired(lambda: fresh(eight), lambda: fresh(one), 3)
+    many, single = paired(lambda: fresh(eight), lambda: fresh(one), 2)
     figure("8 isolated questions ÷ 1, 1,000-token context", many / single, "×", "≤ 1.5", f"{single:.2f} s for one")
     benchmark.pedantic(fresh, (one,), rounds=1)
 
@@ -224,7 +224,7 @@ def test_isolated_questions(engine, benchmark, figure):
 def test_merging(engine, benchmark, figure):
     texts = [text_of(engine, 50, seed) for seed in range(16)]
     alone, merged = paired(
-        lambda: list(engine.decide_many(THREE, texts)), lambda: list(engine.decide_many(THREE, texts, merge=True)), 3
+        lambda: list(engine.decide_many(THREE, texts)), lambda: list(engine.decide_many(THREE, texts, merge=True)), 1
     )
     drift = 0.0
     pairs = zip(engine.decide_many(THREE, texts), engine.decide_many(THREE, texts, merge=True), strict=True)

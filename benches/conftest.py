@@ -31,6 +31,7 @@ def figure(request):
     def report(what, value, unit, to_reach, floor=None):
         row = {"what": what, "value": value, "unit": unit, "to_reach": to_reach, "floor": floor}
         _ROWS.append(row)
+        print(f"\n{_line(row)}", flush=True)
         benchmark = request.node.funcargs.get("benchmark")
         if benchmark is not None:
             benchmark.extra_info[what] = row
@@ -45,6 +46,8 @@ def pytest_terminal_summary(terminalreporter):
     terminalreporter.write_line("| figure | measured | to reach | compared to |")
     terminalreporter.write_line("|---|---|---|---|")
     for row in _ROWS:
-        terminalreporter.write_line(
-            f"| {row['what']} | {row['value']:.4g} {row['unit']} | {row['to_reach']} | {row['floor'] or '–'} |"
-        )
+        terminalreporter.write_line(_line(row))
+
+
+def _line(row):
+    return f"| {row['what']} | {row['value']:.4g} {row['unit']} | {row['to_reach']} | {row['floor'] or '–'} |"
