@@ -93,6 +93,7 @@ fuzz-check: tools ## The fuzz targets still compile
 .PHONY: fuzz
 fuzz: tools ## Fuzz each target for FUZZ_SECONDS (needs cargo-fuzz and a C++ compiler)
 	@command -v cargo-fuzz >/dev/null || { echo "missing: cargo-fuzz. Get it with: cargo install cargo-fuzz" >&2; exit 1; }
+	"$(PYTHON)" scripts/seeds.py fuzz/corpus/schema_parse
 	@set -e; for target in schema_parse plan_compile; do \
 	  RUSTC_BOOTSTRAP=1 cargo fuzz run --sanitizer none $$target -- -max_total_time=$(FUZZ_SECONDS) -timeout=60; done
 

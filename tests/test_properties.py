@@ -4,12 +4,12 @@ import string
 
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
+
+import jevmlx
 from reference import jsontext
 from reference import plan as reference_plan
 from reference import prompt as reference_prompt
 from reference import schema as reference_schema
-
-import jevmlx
 
 TEXT = st.text(st.characters(exclude_categories=["Cs"]), max_size=6)
 NAME = st.one_of(
@@ -58,9 +58,7 @@ def hash_of(piece, salt):
     return value
 
 
-TOYS = st.builds(
-    Toy, st.one_of(st.integers(2, 60), st.integers(60, 100_000)), st.integers(1, 3), st.integers(0, 1000)
-)
+TOYS = st.builds(Toy, st.one_of(st.integers(2, 60), st.integers(60, 100_000)), st.integers(1, 3), st.integers(0, 1000))
 
 
 def by_reference(schema, toy, scoring):
