@@ -247,6 +247,25 @@ def test_truncation_keeps_the_fence_and_is_recorded(engine, keep):
         short.decide(schema, text)
 
 
+def test_any_folder_in_mlx_lms_format_decides_the_same(engine, tmp_path):
+    folder = tmp_path / "my-model"
+    folder.mkdir()
+    for path in engine.source.path.iterdir():
+        if path.name != "manifest.json":
+            (folder / path.name).symlink_to(path)
+    own = jevmlx.load(str(folder))
+    decision = own.decide(SCHEMA, TEXT)
+    assert decision.provenance.model_id == str(folder)
+    assert len(decision.provenance.model_revision) == 64
+    expected = engine.decide(SCHEMA, TEXT)
+    assert {n: r.to_dict() for n, r in decision.fields.items()} == {n: r.to_dict() for n, r in expected.fields.items()}
+    # The model it loaded is the caller's to use, from any thread.
+    import mlx.core as mx
+
+    assert own.model(mx.array([[1, 2, 3]])).shape[1] == 3
+    own.close()
+
+
 BAD = [
     ({"temperature": 0}, "config.temperature"),
     ({"temperature": float("nan")}, "config.temperature"),

@@ -18,7 +18,7 @@ from .compiled import CompiledSchema
 from .decisions import field_result, row_scores
 from .device import DeviceQueue
 from .models import ModelSource, resolve
-from .models.cache import content_hash
+from .models.cache import folder_hash
 from .options import Options, check_supported
 from .overflow import ERROR
 from .profiles import Profile, resolve_profile
@@ -120,7 +120,7 @@ class Engine:
         self._dtype = dtype
         self._budget = memory_budget_bytes
         # A folder names its bytes; a hub revision already does.
-        self._revision = source.revision or source.content_hash or content_hash(source.path)
+        self._revision = source.revision or source.content_hash or folder_hash(source.path)
         self._plans: OrderedDict[tuple[Schema, str], CompiledSchema] = OrderedDict()
         self._plans_lock = threading.Lock()
 

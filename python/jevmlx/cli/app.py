@@ -5,6 +5,7 @@ Exit codes: 0 fine, 1 the input is at fault (one readable message), 2 usage, 130
 
 from __future__ import annotations
 
+import os
 import sys
 import traceback
 from pathlib import Path
@@ -13,6 +14,9 @@ from typing import Annotated, NoReturn
 import typer
 
 from ..errors import JevmlxError
+
+# transformers would say that its own models need PyTorch; none of them is used here.
+os.environ.setdefault("TRANSFORMERS_NO_ADVISORY_WARNINGS", "1")
 
 app = typer.Typer(
     name="jevmlx",

@@ -20,6 +20,7 @@ from filelock import FileLock
 from ..errors import ModelError
 
 MANIFEST = "manifest.json"
+_MODEL_FILES = {".safetensors", ".json", ".jinja", ".model", ".tiktoken", ".txt"}
 
 
 def cache_dir() -> Path:
@@ -91,8 +92,16 @@ def intact(folder: Path) -> bool:
 
 def content_hash(folder: Path) -> str:
     """SHA-256 of an intact folder's manifest, which holds its files' names and hashes: 64 hex digits."""
-    stated = json.loads((folder / MANIFEST).read_text())
-    return hashlib.sha256(json.dumps(stated, sort_keys=True).encode()).hexdigest()
+    return _hash_of(json.loads((folder / MANIFEST).read_text()))
+
+
+def folder_hash(folder: Path) -> str:
+    """The same for any folder, by hashing the files that make up a model: some seconds for a large one."""
+    return _hash_of({name: digest for name, digest in _hashes(folder).items() if Path(name).suffix in _MODEL_FILES})
+
+
+def _hash_of(hashes: dict[str, str]) -> str:
+    return hashlib.sha256(json.dumps(hashes, sort_keys=True).encode()).hexdigest()
 
 
 def sha256(path: Path) -> str:
