@@ -264,6 +264,10 @@ def test_any_folder_in_mlx_lms_format_decides_the_same(engine, tmp_path):
 
     assert own.model(mx.array([[1, 2, 3]])).shape[1] == 3
     own.close()
+    own.close()
+    with pytest.raises(jevmlx.ModelError) as caught:
+        own.decide(SCHEMA, TEXT)
+    assert caught.value.code == "model.closed"
 
 
 BAD = [

@@ -6,6 +6,7 @@ import asyncio
 import hashlib
 import threading
 import time
+import weakref
 from collections import OrderedDict
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import Future
@@ -61,27 +62,27 @@ def load(
         PromptError: The tokenizer has no usable chat template.
     """
     from .scoring.mlx import MlxBackend
-    from .scoring.mlx_load import load_model
+    from .scoring.mlx_load import load_model, release_thread
 
     source = resolve(model, revision=revision)
-    queue = DeviceQueue()
+    queue = DeviceQueue(release_thread)
     try:
         # What a model computes while it is made is bound to the thread it is made in.
         loaded = queue.run(load_model, source, dtype)
         backend = queue.run(MlxBackend, loaded.model, prefix_cache_bytes=prefix_cache_bytes)
+        return Engine(
+            source=source,
+            model=loaded.model,
+            tokenizer=loaded.tokenizer,
+            backend=backend,
+            queue=queue,
+            dtype=loaded.dtype,
+            context_window=loaded.context_window,
+            memory_budget_bytes=memory_budget_bytes,
+        )
     except BaseException:
         queue.close()
         raise
-    return Engine(
-        source=source,
-        model=loaded.model,
-        tokenizer=loaded.tokenizer,
-        backend=backend,
-        queue=queue,
-        dtype=loaded.dtype,
-        context_window=loaded.context_window,
-        memory_budget_bytes=memory_budget_bytes,
-    )
 
 
 class Engine:
@@ -117,6 +118,8 @@ class Engine:
         self._text: TextTokenizer = adapt(tokenizer)
         self._backend = backend
         self._queue = queue
+        # Also run at exit, where a device thread that still has its streams would abort the process.
+        self._finalizer = weakref.finalize(self, queue.close)
         self._dtype = dtype
         self._budget = memory_budget_bytes
         # A folder names its bytes; a hub revision already does.
@@ -128,8 +131,8 @@ class Engine:
         return f"Engine({self.source.model_id!r}, dtype={self._dtype!r}, profile={self.profile.name!r})"
 
     def close(self) -> None:
-        """Finishes what is queued and frees the device thread."""
-        self._queue.close()
+        """Finishes what is queued and ends the device's thread; calls after that raise ``model.closed``."""
+        self._finalizer()
 
     def compile(self, schema: SchemaLike, scoring: str = "labels") -> CompiledSchema:
         """Compiles a schema for this model, or takes it from the plans held.

@@ -39,6 +39,7 @@ __all__ = [
     "nn",
     "on_cpu",
     "prepare_device",
+    "release_thread",
     "tree_flatten",
     "unpacked",
 ]
@@ -125,6 +126,11 @@ def prepare_device() -> None:
         # Fused kernels are built by a C++ compiler, seconds each, into a predictable folder under the temporary
         # directory, and make a forward pass no faster here.
         mx.disable_compile()
+
+
+def release_thread() -> None:
+    """Ends the streams of the calling thread; call it before a thread that used MLX ends."""
+    mx.clear_streams()
 
 
 def device_report() -> dict[str, Any]:
