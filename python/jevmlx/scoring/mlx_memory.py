@@ -10,6 +10,11 @@ from ..limits import available_memory
 _UNCHECKED_BYTES = 2**28
 
 
+# MLX takes a buffer it has kept for a new array that is smaller by up to some pages, and counts all of it: a pass in a process that
+# has computed much takes a few kilobytes more than in a fresh one.
+_REUSED_BYTES = 1 << 18
+
+
 @dataclass(frozen=True)
 class Needs:
     """Sizes from which the memory of a pass follows.
@@ -42,7 +47,7 @@ class Needs:
         # Joined for one layer at a time, and once more where a query head has its own copy.
         joined = 2 * keys * self.layer_bytes
         activations = tokens * (4 * self.widest + 8 * self.dims) * self.item_bytes
-        return attention + joined + activations
+        return attention + joined + activations + _REUSED_BYTES
 
     def of_projection(self, positions: int) -> int:
         """The same for the whole vocabulary's logits at some positions."""
