@@ -31,10 +31,18 @@ def product_vector(case: Case, root: Path) -> Vector:
     tokenizer = load_tokenizer(case["tokenizer"], root)
     recorded = revisions(root)[case["tokenizer"]]
     profile = jevmlx.resolve_profile(recorded["model_id"], tokenizer)
-    plan = jevmlx.compile_plan(jevmlx.Schema(case["schema"]), tokenizer, scoring=case["scoring"])
+    schema = jevmlx.Schema(case["schema"])
+    isolated = case.get("isolate", False)
+    plan = jevmlx.compile_plan(schema.isolated()[0] if isolated else schema, tokenizer, scoring=case["scoring"])
     key = nonce_key(case)
     rendered = jevmlx.render_prompt(
-        plan, case.get("context"), tokenizer, profile, messages=case.get("messages"), nonce_key=key
+        plan,
+        case.get("context"),
+        tokenizer,
+        profile,
+        messages=case.get("messages"),
+        nonce_key=key,
+        isolated=isolated,
     )
     return {
         "case": case["case"],

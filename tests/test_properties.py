@@ -97,9 +97,13 @@ def test_turns_are_the_references(context, key, supports_system):
     fields, expected = by_reference(schema, toy, "labels")
     plan = jevmlx.compile_plan(schema, toy)
     block = reference_prompt.schema_block(fields, expected)
-    turns = reference_prompt.context_turns(block, context, key, supports_system)
+    content = reference_prompt.user_content(block, context, key)
+    turns = reference_prompt.context_turns(content, supports_system)
     assert plan.context_turns(context, supports_system, key) == [(turn["role"], turn["content"]) for turn in turns]
     assert jevmlx.context_nonce(context, key) in plan.user_content(context, key)
+
+    alone = reference_prompt.context_turns(reference_prompt.isolated_content(block, context, key), supports_system)
+    assert plan.isolated_turns(context, supports_system, key) == [(turn["role"], turn["content"]) for turn in alone]
 
 
 @settings(max_examples=300, deadline=None)

@@ -7,8 +7,6 @@ from dataclasses import dataclass, field
 
 from ._core import (
     PROMPT_VERSION,
-    PROMPT_VERSION_ISOLATED,
-    PROMPT_VERSION_ISOLATED_KEYED,
     PROMPT_VERSION_KEYED,
     PROMPT_VERSION_MESSAGES,
     Field,
@@ -16,7 +14,6 @@ from ._core import (
     token_ids_sha256,
 )
 from .decisions import Paths
-from .errors import PromptError
 from .frames import Frame, find_frame
 from .prefix import MESSAGE_SAMPLES, shared_length
 from .profiles import Profile
@@ -85,13 +82,8 @@ class CompiledSchema:
         Raises:
             PromptError: The context is at fault.
         """
-        if not isinstance(context, str):
-            raise PromptError(
-                "prompt.context", f"the context must be a string, not a {type(context).__name__}", "context"
-            )
-        turns = self.plan.isolated_turns(context, self.profile.supports_system, nonce_key)
+        turns, version = conversation(self.plan, context, None, nonce_key, self.profile.supports_system, isolated=True)
         ids, text = encode_turns(self.tokenizer, turns, self.profile)
-        version = PROMPT_VERSION_ISOLATED if nonce_key is None else PROMPT_VERSION_ISOLATED_KEYED
         return Prompt(ids, text, token_ids_sha256(ids), version)
 
     def _context_frame(self) -> Frame | None:

@@ -8,6 +8,8 @@ from typing import Any
 
 from ._core import (
     PROMPT_VERSION,
+    PROMPT_VERSION_ISOLATED,
+    PROMPT_VERSION_ISOLATED_KEYED,
     PROMPT_VERSION_KEYED,
     PROMPT_VERSION_MESSAGES,
     Plan,
@@ -76,6 +78,7 @@ def render_prompt(
     *,
     messages: Sequence[Mapping[str, str]] | None = None,
     nonce_key: bytes | None = None,
+    isolated: bool = False,
 ) -> Prompt:
     """Renders the prompt for a context, or for chat messages in its place.
 
@@ -87,6 +90,7 @@ def render_prompt(
         messages: Chat messages, ``{"role": …, "content": …}`` each: an optional system message, then user and assistant in
             turn, starting and ending with user.
         nonce_key: A secret that makes the fence's nonce unguessable even to someone who controls the whole context.
+        isolated: Whether the plan's one field is asked alone, after the context; see ``Schema.isolated``.
 
     Raises:
         PromptError: The context, the messages or the template are at fault.
@@ -94,7 +98,7 @@ def render_prompt(
     """
     if tokenizer is None or profile is None:
         raise ConfigError("config.missing", "render_prompt needs a tokenizer and a profile")
-    turns, version = conversation(plan, context, messages, nonce_key, profile.supports_system)
+    turns, version = conversation(plan, context, messages, nonce_key, profile.supports_system, isolated)
     text_tokenizer = adapt(tokenizer)
     ids, text = encode_turns(text_tokenizer, turns, profile)
     return Prompt(ids, text, token_ids_sha256(ids), version)
@@ -106,6 +110,7 @@ def conversation(
     messages: Sequence[Mapping[str, str]] | None,
     nonce_key: bytes | None,
     supports_system: bool,
+    isolated: bool = False,
 ) -> tuple[list[Turn], str]:
     """The turns the template renders, and the version of the contract they follow.
 
@@ -115,12 +120,19 @@ def conversation(
     """
     if (context is None) == (messages is None):
         raise ConfigError("config.context", "give either a context or messages, not both or neither")
+    if isolated and (context is None or len(plan.schema.fields) != 1):
+        raise ConfigError(
+            "config.isolate", "one question about one context can be asked alone, and no messages", "isolate"
+        )
     if messages is not None:
         if nonce_key is not None:
             raise ConfigError("config.nonce_key", "messages have no fence, so a nonce key has no use; leave it out")
         return plan.message_turns(check_messages(messages), supports_system), PROMPT_VERSION_MESSAGES
     if not isinstance(context, str):
         raise PromptError("prompt.context", f"the context must be a string, not a {type(context).__name__}", "context")
+    if isolated:
+        version = PROMPT_VERSION_ISOLATED if nonce_key is None else PROMPT_VERSION_ISOLATED_KEYED
+        return plan.isolated_turns(context, supports_system, nonce_key), version
     version = PROMPT_VERSION if nonce_key is None else PROMPT_VERSION_KEYED
     return plan.context_turns(context, supports_system, nonce_key), version
 

@@ -89,16 +89,22 @@ def render(
     context: str | None = None,
     messages: Sequence[Message] | None = None,
     nonce_key: bytes | None = None,
+    isolate: bool = False,
 ) -> Rendered:
-    """Text and ids of the prompt for a context or for messages."""
+    """Text and ids of the prompt for a context, for a question asked alone about a context, or for messages."""
     block = prompt.schema_block(fields, plan)
     if messages is not None:
         version = prompt.VERSION_MESSAGES
         turns = prompt.message_turns(block, messages, profile.supports_system)
     else:
         assert context is not None
-        version = prompt.VERSION if nonce_key is None else prompt.VERSION_KEYED
-        turns = prompt.context_turns(block, context, nonce_key, profile.supports_system)
+        plain, keyed = (prompt.VERSION, prompt.VERSION_KEYED)
+        content = prompt.user_content
+        if isolate:
+            plain, keyed = (prompt.VERSION_ISOLATED, prompt.VERSION_ISOLATED_KEYED)
+            content = prompt.isolated_content
+        version = plain if nonce_key is None else keyed
+        turns = prompt.context_turns(content(block, context, nonce_key), profile.supports_system)
     encoder = encoder_of(tokenizer)
     if profile.name == "qwen3" and isinstance(encoder, DataEncoder):
         turns = [_without_reasoning(turn) for turn in turns]

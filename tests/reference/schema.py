@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from .jsontext import refuse_surrogates
@@ -29,6 +29,11 @@ def fields_of(schema: dict[str, Any]) -> list[Field]:
     fields = [_field(name, spec) for name, spec in schema.items()]
     _check_dependencies({f.name: f for f in fields})
     return fields
+
+
+def alone(f: Field) -> Field:
+    """A field as it is asked by itself: under a neutral name, so that what a caller calls it changes nothing."""
+    return replace(f, name="answer", depends_on=None)
 
 
 def one_line(description: str) -> str:

@@ -11,13 +11,13 @@ from .jsontext import plan_hash, token_ids_sha256
 from .loading import GOLDEN, load_tokenizer, revisions
 from .plan import compile_plan
 from .render import Profile, Rendered, encoder_of, render, resolve_profile
-from .schema import Field, fields_of
+from .schema import Field, alone, fields_of
 
 Case = dict[str, Any]
 Vector = dict[str, Any]
 
 # What the caller asked, copied from a case into the vector's input.
-ASKED = ("context", "messages", "nonce_key_hex", "schema", "scoring")
+ASKED = ("context", "isolate", "messages", "nonce_key_hex", "schema", "scoring")
 
 
 def cases(golden: Path = GOLDEN) -> list[Case]:
@@ -47,7 +47,8 @@ def nonce_key(case: Case) -> bytes | None:
 def rendered_of(case: Case, golden: Path = GOLDEN) -> Rendered:
     """The prompt of one case."""
     tokenizer, profile, fields, plan = _prepare(case, golden)
-    return render(fields, plan, tokenizer, profile, case.get("context"), case.get("messages"), nonce_key(case))
+    asked = (case.get("context"), case.get("messages"), nonce_key(case), case.get("isolate", False))
+    return render(fields, plan, tokenizer, profile, *asked)
 
 
 def vector_of(case: Case, golden: Path = GOLDEN) -> Vector:
@@ -77,6 +78,8 @@ def _prepare(case: Case, golden: Path) -> tuple[Any, Profile, list[Field], dict[
     tokenizer = load_tokenizer(case["tokenizer"], golden)
     profile = resolve_profile(revisions(golden)[case["tokenizer"]]["model_id"], tokenizer)
     fields = fields_of(case["schema"])
+    if case.get("isolate"):
+        fields = [alone(field) for field in fields]
     return tokenizer, profile, fields, compile_plan(fields, encoder_of(tokenizer).encode, case["scoring"])
 
 

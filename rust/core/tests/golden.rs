@@ -5,8 +5,8 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 use jevmlx_core::{
-    EncodeError, Encoder, Message, PROMPT_VERSION, PROMPT_VERSION_KEYED, PROMPT_VERSION_MESSAGES, Plan, Schema,
-    Scoring, compile, token_ids_sha256,
+    EncodeError, Encoder, Message, PROMPT_VERSION, PROMPT_VERSION_ISOLATED, PROMPT_VERSION_ISOLATED_KEYED,
+    PROMPT_VERSION_KEYED, PROMPT_VERSION_MESSAGES, Plan, Schema, Scoring, compile, token_ids_sha256,
 };
 use minijinja::syntax::SyntaxConfig;
 use minijinja::value::{Serde, merge_maps};
@@ -208,7 +208,10 @@ impl Model {
 
 /// One ordered input of `cases.json`, compiled.
 fn plan_of(case: &Value, model: &Model) -> Plan {
-    let schema = Schema::from_json(&case["schema"].to_string()).expect("a valid schema");
+    let mut schema = Schema::from_json(&case["schema"].to_string()).expect("a valid schema");
+    if case["isolate"] == true {
+        schema = schema.isolated().swap_remove(0);
+    }
     let scoring = if case["scoring"] == "slots" { Scoring::Slots } else { Scoring::Labels };
     compile(&schema, scoring, model).expect("a plan")
 }
@@ -223,8 +226,13 @@ fn turns_of(case: &Value, plan: &Plan, supports_system: bool) -> (Vec<Message>, 
     let key = case["nonce_key_hex"].as_str().map(|hex| {
         (0..hex.len()).step_by(2).map(|at| u8::from_str_radix(&hex[at..at + 2], 16).expect("hex")).collect::<Vec<u8>>()
     });
+    let key = key.as_deref();
+    if case["isolate"] == true {
+        let version = if key.is_some() { PROMPT_VERSION_ISOLATED_KEYED } else { PROMPT_VERSION_ISOLATED };
+        return (plan.isolated_turns(context, key, supports_system).expect("turns"), version);
+    }
     let version = if key.is_some() { PROMPT_VERSION_KEYED } else { PROMPT_VERSION };
-    (plan.context_turns(context, key.as_deref(), supports_system).expect("turns"), version)
+    (plan.context_turns(context, key, supports_system).expect("turns"), version)
 }
 
 #[test]
