@@ -1,7 +1,8 @@
-"""What every benchmark shares: a paired measurement, and the table that is printed at the end."""
+"""What every benchmark shares: a paired measurement, and the table of figures that is printed and written at the end."""
 
 import statistics
 import time
+from pathlib import Path
 
 import pytest
 
@@ -11,6 +12,7 @@ from jevmlx import blas
 blas.enable()
 
 _ROWS = []
+_TABLE = Path(__file__).parent.parent / "bench-results" / "figures.md"
 
 
 def seconds(call, rounds, number=1):
@@ -42,11 +44,12 @@ def figure(request):
 def pytest_terminal_summary(terminalreporter):
     if not _ROWS:
         return
+    lines = ["| figure | measured | to reach | compared to |", "|---|---|---|---|", *map(_line, _ROWS)]
     terminalreporter.section("figures")
-    terminalreporter.write_line("| figure | measured | to reach | compared to |")
-    terminalreporter.write_line("|---|---|---|---|")
-    for row in _ROWS:
-        terminalreporter.write_line(_line(row))
+    for line in lines:
+        terminalreporter.write_line(line)
+    _TABLE.parent.mkdir(exist_ok=True)
+    _TABLE.write_text("\n".join(lines) + "\n", encoding="utf-8")
 
 
 def _line(row):
