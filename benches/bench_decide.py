@@ -85,7 +85,7 @@ def test_against_a_bare_forward(engine, benchmark, figure, tokens, target):
     text = text_of(engine, tokens)
     prefix, tail, whole = asked(engine, THREE, text)
     bare = Bare(engine, prefix)
-    ours, floor = paired(lambda: engine.decide(THREE, text), lambda: bare.forward(tail), 9)
+    ours, floor = paired(lambda: engine.decide(THREE, text), lambda: bare.forward(tail), 5)
     figure(
         f"warm decide ÷ bare forward of its {len(tail)} tokens, {tokens}-token context",
         ours / floor,
@@ -93,10 +93,10 @@ def test_against_a_bare_forward(engine, benchmark, figure, tokens, target):
         target,
         f"{floor * 1e3:.0f} ms",
     )
-    lean, floor = paired(lambda: engine.decide(THREE, text, legal_mass=False), lambda: bare.forward(tail), 7)
+    lean, floor = paired(lambda: engine.decide(THREE, text, legal_mass=False), lambda: bare.forward(tail), 3)
     figure(f"the same without legal mass, {tokens}-token context", lean / floor, "×", "report", f"{floor * 1e3:.0f} ms")
     if tokens == 50:
-        ours, floor = paired(lambda: engine.decide(THREE, text), lambda: Bare(engine, []).forward(whole), 7)
+        ours, floor = paired(lambda: engine.decide(THREE, text), lambda: Bare(engine, []).forward(whole), 5)
         figure(
             "warm decide ÷ plain prefill of the whole prompt, 50-token context",
             ours / floor,
@@ -166,12 +166,12 @@ def test_many_options(engine, benchmark, figure):
         {"tags": {"type": "multi", "choices": [f"topic {i}" for i in range(n)], "description": "Topics"}}
         for n in (64, 2)
     ]
-    ours = paired(*(lambda s=s: engine.decide(s, text) for s in schemas), 3)
+    ours = paired(*(lambda s=s: engine.decide(s, text) for s in schemas), 2)
     floors = []
     for schema in schemas:
         prefix, tail, _ = asked(engine, schema, text)
         floors.append((Bare(engine, prefix), tail))
-    bare = paired(*(lambda b=b, t=t: b.forward(t) for b, t in floors), 3)
+    bare = paired(*(lambda b=b, t=t: b.forward(t) for b, t in floors), 2)
     ratio, floor = ours[0] / ours[1], bare[0] / bare[1]
     figure("64-option ÷ 2-option multi field, 300-token context", ratio, "×", "report", f"bare forwards {floor:.2f} ×")
     figure(
@@ -184,7 +184,7 @@ def test_many_options(engine, benchmark, figure):
     benchmark.pedantic(engine.decide, (schemas[0], text), rounds=2)
 
 
-def test_peak_memory(engine, benchmark, figure):
+def test_peak_memory(engine, benchmark, figure, monkeypatch):
     schema = {"tags": {"type": "multi", "choices": [f"topic {i}" for i in range(64)], "description": "Topics"}}
     compiled = engine.compile(schema)
     text = text_of(engine, 2000 - len(compiled.prompt("").ids))
@@ -192,7 +192,7 @@ def test_peak_memory(engine, benchmark, figure):
     args = engine.model.args
     head = args.head_dim or args.hidden_size // args.num_attention_heads
     kv = 2 * args.num_hidden_layers * args.num_key_value_heads * head * 4 * tokens
-    engine._backend.prefixes = type(engine._backend.prefixes)(0)
+    monkeypatch.setattr(engine._backend, "prefixes", type(engine._backend.prefixes)(0))
     gc.collect()
     mx.clear_cache()
     held = mx.get_active_memory()
@@ -222,7 +222,7 @@ def test_isolated_questions(engine, benchmark, figure):
 
 
 def test_merging(engine, benchmark, figure):
-    texts = [text_of(engine, 50, seed) for seed in range(16)]
+    texts = [text_of(engine, 50, seed) for seed in range(8)]
     alone, merged = paired(
         lambda: list(engine.decide_many(THREE, texts)), lambda: list(engine.decide_many(THREE, texts, merge=True)), 1
     )
@@ -233,7 +233,7 @@ def test_merging(engine, benchmark, figure):
             scores = [np.array(list(found[name].log_scores.values())) for found in (one, other)]
             drift = max(drift, float(np.abs(scores[0] - scores[1]).max()))
     figure(
-        "merge=True ÷ one by one, 16 contexts of 50 tokens",
+        "merge=True ÷ one by one, 8 contexts of 50 tokens",
         merged / alone,
         "×",
         "report",

@@ -10,8 +10,11 @@ from typing import TYPE_CHECKING, Any
 
 from ._core import PROMPT_VERSION, Field, Plan, Schema, __version__, context_nonce, token_ids_sha256
 from .errors import (
+    AuditError,
+    CalibrationError,
     CompileError,
     ConfigError,
+    ConstraintError,
     JevmlxError,
     ModelError,
     PromptError,
@@ -27,8 +30,11 @@ if TYPE_CHECKING:
 
 __all__ = [
     "PROMPT_VERSION",
+    "AuditError",
+    "CalibrationError",
     "CompileError",
     "ConfigError",
+    "ConstraintError",
     "Decision",
     "DecisionError",
     "Engine",

@@ -49,3 +49,15 @@ class ModelError(JevmlxError):
 
 class ConfigError(JevmlxError, ValueError):
     """An argument or option is at fault."""
+
+
+class ConstraintError(JevmlxError, ValueError):
+    """Constraints that no answer satisfies, or that could not be solved exactly within the limit."""
+
+
+class CalibrationError(JevmlxError, ValueError):
+    """Labelled data that nothing can be fitted to, or a calibration made for something else."""
+
+
+class AuditError(JevmlxError):
+    """An audit log that cannot be written, read or trusted."""
