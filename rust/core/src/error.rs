@@ -38,6 +38,8 @@ pub enum ErrorKind {
     UnknownChoice,
     /// `ordered` on a field that is not an enum.
     Ordered,
+    /// `allow_none_of_above` where it cannot be.
+    NoneOfAbove,
     /// `depends_on` names no enum or boolean field, or closes a cycle.
     DependsOn,
     /// A set constraint is malformed or misplaced.
@@ -89,6 +91,7 @@ impl ErrorKind {
         Self::BooleanChoices,
         Self::UnknownChoice,
         Self::Ordered,
+        Self::NoneOfAbove,
         Self::DependsOn,
         Self::SetConstraint,
         Self::TokenIdentical,
@@ -127,6 +130,7 @@ impl ErrorKind {
             Self::BooleanChoices => "schema.choices.boolean",
             Self::UnknownChoice => "schema.choice_descriptions.unknown",
             Self::Ordered => "schema.ordered",
+            Self::NoneOfAbove => "schema.allow_none_of_above",
             Self::DependsOn => "schema.depends_on",
             Self::SetConstraint => "schema.set_constraints",
             Self::TokenIdentical => "compile.token_identical",

@@ -32,9 +32,9 @@ mod schema;
 pub use codebook::{Cost, Selection, best_codes, pools};
 pub use error::{Error, ErrorKind};
 pub use json::Json;
-pub use plan::{EncodeError, Encoder, FieldPlan, Layout, Plan, Row, Scoring, compile, token_ids_sha256};
+pub use plan::{EncodeError, Encoder, FieldPlan, Layout, Plan, Row, Scoring, WavePlan, compile, token_ids_sha256};
 pub use prompt::{
-    Message, PROMPT_VERSION, PROMPT_VERSION_ISOLATED, PROMPT_VERSION_ISOLATED_KEYED, PROMPT_VERSION_KEYED,
-    PROMPT_VERSION_MESSAGES, SYSTEM_TEXT, context_nonce,
+    DEPENDS_SUFFIX, Message, PROMPT_VERSION, PROMPT_VERSION_ISOLATED, PROMPT_VERSION_ISOLATED_KEYED,
+    PROMPT_VERSION_KEYED, PROMPT_VERSION_MESSAGES, SYSTEM_TEXT, context_nonce,
 };
-pub use schema::{Field, FieldKind, Schema, SetConstraint, SetRule};
+pub use schema::{Field, FieldKind, NONE_OF_ABOVE, Schema, SetConstraint, SetRule};

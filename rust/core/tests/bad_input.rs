@@ -37,6 +37,22 @@ fn schemas() {
         ("{\"a\": {\"choices\": [\"x\"], \"choice_descriptions\": {\"x\": 1}}}", "schema.type", "a.choice_descriptions.x"),
         ("{\"a\": {\"type\": \"boolean\", \"ordered\": true}}", "schema.ordered", "a.ordered"),
         ("{\"a\": {\"choices\": [\"x\"], \"ordered\": \"yes\"}}", "schema.type", "a.ordered"),
+        (
+            "{\"a\": {\"type\": \"boolean\", \"allow_none_of_above\": true}}",
+            "schema.allow_none_of_above",
+            "a.allow_none_of_above",
+        ),
+        ("{\"a\": {\"choices\": [\"x\"], \"allow_none_of_above\": 1}}", "schema.type", "a.allow_none_of_above"),
+        (
+            "{\"a\": {\"choices\": [\"x\", \"none of the above\"], \"allow_none_of_above\": true}}",
+            "schema.allow_none_of_above",
+            "a.allow_none_of_above",
+        ),
+        (
+            "{\"a\": {\"choices\": [\"x\"], \"ordered\": true, \"allow_none_of_above\": true}}",
+            "schema.allow_none_of_above",
+            "a.allow_none_of_above",
+        ),
         ("{\"a\": {\"choices\": [\"x\"], \"depends_on\": \"b\"}}", "schema.depends_on", "a.depends_on"),
         ("{\"a\": {\"choices\": [\"x\"], \"depends_on\": \"a\"}}", "schema.depends_on", "a.depends_on"),
         ("{\"a\": {\"type\": \"boolean\", \"depends_on\": \"b\"}, \"b\": {\"type\": \"boolean\", \"depends_on\": \"a\"}}", "schema.depends_on", "a.depends_on"),

@@ -15,7 +15,7 @@ use pyo3::prelude::*;
 #[pymodule]
 mod _core {
     #[pymodule_export]
-    use super::plan::{PyLayout, PyPlan, best_codes, compile_plan, context_nonce, token_ids_sha256};
+    use super::plan::{PyLayout, PyPlan, PyWavePlan, best_codes, compile_plan, context_nonce, token_ids_sha256};
     #[pymodule_export]
     use super::schema::{PyField, PySchema};
     use super::*;
@@ -24,6 +24,7 @@ mod _core {
     fn init(m: &Bound<'_, PyModule>) -> PyResult<()> {
         blas::register(m)?;
         m.add("__version__", env!("CARGO_PKG_VERSION"))?;
+        m.add("DEPENDS_SUFFIX", jevmlx_core::DEPENDS_SUFFIX)?;
         m.add("PROMPT_VERSION", jevmlx_core::PROMPT_VERSION)?;
         m.add("PROMPT_VERSION_KEYED", jevmlx_core::PROMPT_VERSION_KEYED)?;
         m.add("PROMPT_VERSION_MESSAGES", jevmlx_core::PROMPT_VERSION_MESSAGES)?;

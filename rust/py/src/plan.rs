@@ -2,8 +2,8 @@
 
 use std::sync::{Arc, Mutex};
 
-use jevmlx_core::{EncodeError, Encoder, Error, ErrorKind, Layout, Message, Plan, Scoring, compile};
-use pyo3::exceptions::PyException;
+use jevmlx_core::{EncodeError, Encoder, Error, ErrorKind, Layout, Message, Plan, Scoring, WavePlan, compile};
+use pyo3::exceptions::{PyException, PyValueError};
 use pyo3::intern;
 use pyo3::prelude::*;
 use pyo3::types::{PyBytes, PyList, PyString, PyTuple};
@@ -57,18 +57,25 @@ pub(crate) fn compile_plan(
             return Err(PyErr::from_value(class.call1(("config.scoring", message, "scoring"))?));
         }
     };
+    let plan = encoding(py, encode_batch, |encoder| compile(&schema.schema, scoring, encoder))?;
+    Ok(PyPlan { plan: Arc::new(plan) })
+}
+
+/// Compiles with a Python tokenizer; what it raised becomes the cause of the error.
+fn encoding<T: Send>(
+    py: Python<'_>,
+    encode_batch: Py<PyAny>,
+    compile: impl FnOnce(&PyEncoder) -> Result<T, Error> + Send,
+) -> PyResult<T> {
     let encoder = PyEncoder { call: encode_batch, raised: Mutex::new(None) };
-    match py.detach(|| compile(&schema.schema, scoring, &encoder)) {
-        Ok(plan) => Ok(PyPlan { plan: Arc::new(plan) }),
-        Err(error) => {
-            let cause = encoder.raised.into_inner().ok().flatten();
-            match cause {
-                // An interrupt or exit is not the tokenizer's failure, and an error of ours says what it has to say.
-                Some(cause) if !cause.is_instance_of::<PyException>(py) || is_ours(py, &cause) => Err(cause),
-                cause => Err(exception(py, &error, cause)),
-            }
+    py.detach(|| compile(&encoder)).map_err(|error| {
+        let cause = encoder.raised.into_inner().ok().flatten();
+        match cause {
+            // An interrupt or exit is not the tokenizer's failure, and an error of ours says what it has to say.
+            Some(cause) if !cause.is_instance_of::<PyException>(py) || is_ours(py, &cause) => cause,
+            cause => exception(py, &error, cause),
         }
-    }
+    })
 }
 
 /// A schema compiled for one tokenizer and one scoring mode.
@@ -189,6 +196,28 @@ impl PyPlan {
         PyLayout { layout: self.plan.layout() }
     }
 
+    /// The same for the fields that depend on no other.
+    fn root_layout(&self) -> PyLayout {
+        PyLayout { layout: self.plan.root_layout() }
+    }
+
+    /// How many fields lie above each field.
+    fn depths<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyTuple>> {
+        PyTuple::new(py, self.plan.depths())
+    }
+
+    /// Compiles the fields of one depth, given the index of the choice decided for every field above them.
+    fn wave(&self, py: Python<'_>, depth: usize, decided: Vec<usize>, encode_batch: Py<PyAny>) -> PyResult<PyWavePlan> {
+        let fields = self.plan.schema().fields();
+        if decided.len() != fields.len()
+            || std::iter::zip(fields, &decided).any(|(field, &choice)| choice >= field.choices().len())
+        {
+            return Err(PyValueError::new_err("decided must hold the index of a choice for every field"));
+        }
+        let wave = encoding(py, encode_batch, |encoder| self.plan.wave(depth, &decided, encoder))?;
+        Ok(PyWavePlan { wave })
+    }
+
     fn __repr__(&self) -> String {
         format!(
             "Plan({} fields, scoring={:?}, plan_hash={:?})",
@@ -196,6 +225,37 @@ impl PyPlan {
             self.scoring(),
             self.plan.plan_hash()
         )
+    }
+}
+
+/// The rows of fields that depend on others, under what was decided before.
+#[pyclass(name = "WavePlan", module = "jevmlx._core", frozen)]
+pub(crate) struct PyWavePlan {
+    wave: WavePlan,
+}
+
+#[pymethods]
+impl PyWavePlan {
+    /// The wave's fields, as indices into the schema's.
+    #[getter]
+    fn fields<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyTuple>> {
+        PyTuple::new(py, self.wave.fields().collect::<Vec<_>>())
+    }
+
+    /// SHA-256 of the wave's plan in its canonical JSON form: 64 hex digits.
+    #[getter]
+    fn plan_hash(&self) -> &str {
+        self.wave.plan_hash()
+    }
+
+    /// The wave's plan as plain data.
+    fn to_dict<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyAny>> {
+        python_value(py, &self.wave.to_json())
+    }
+
+    /// Every row's tokens as one forest for scoring.
+    fn layout(&self) -> PyLayout {
+        PyLayout { layout: self.wave.layout() }
     }
 }
 

@@ -51,6 +51,17 @@ impl PySchema {
         PyTuple::new(py, alone.collect::<PyResult<Vec<_>>>()?)
     }
 
+    /// The schema with every field's choices moved by ⌊step·n/of⌋ places; booleans and scales only if `scales`.
+    #[pyo3(signature = (step, of, scales=false))]
+    fn rotated(&self, step: usize, of: usize, scales: bool) -> Self {
+        Self { schema: Arc::new(self.schema.rotated(step, of, scales)) }
+    }
+
+    /// The schema with every field's choices in code-point order.
+    fn canonical(&self) -> Self {
+        Self { schema: Arc::new(self.schema.canonical()) }
+    }
+
     /// The schema as plain data: canonical type names, defaults left out, order kept.
     fn to_dict<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyAny>> {
         python_value(py, &self.schema.to_json())
@@ -112,7 +123,7 @@ impl PyField {
         self.field().description()
     }
 
-    /// The choices in schema order; `("true", "false")` for a boolean.
+    /// The choices in schema order, "none of the above" last where it is allowed; `("true", "false")` for a boolean.
     #[getter]
     fn choices<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyTuple>> {
         PyTuple::new(py, self.field().choices())
@@ -134,6 +145,12 @@ impl PyField {
     #[getter]
     fn ordered(&self) -> bool {
         self.field().ordered()
+    }
+
+    /// Whether the last choice is "none of the above", which stands for `None`.
+    #[getter]
+    fn none_of_above(&self) -> bool {
+        self.field().none_of_above()
     }
 
     /// The field whose decided value this one is conditioned on.

@@ -1,7 +1,7 @@
 //! Candidates: complete one-field JSON objects, each tokenized as one string.
 
 use crate::error::{Error, ErrorKind, quoted};
-use crate::json::push_text;
+use crate::json::{Json, push_text};
 use crate::schema::{Field, FieldKind};
 
 /// Answers of a count row; the last means four or more.
@@ -77,6 +77,25 @@ fn answer(name: &str, push_value: impl FnOnce(&mut String)) -> String {
     push_text(&mut out, name);
     out.push_str(": ");
     push_value(&mut out);
+    out.push('}');
+    out
+}
+
+/// `{J(root): v, …, J(name): value}`: an answer under the answers given before it.
+pub(super) fn conditional_answer(given: &[(String, Json)], name: &str, value: &Json) -> String {
+    let mut out = String::from("{");
+    for (name, value) in given.iter().map(|(name, value)| (name.as_str(), value)).chain([(name, value)]) {
+        if out.len() > 1 {
+            out.push_str(", ");
+        }
+        push_text(&mut out, name);
+        out.push_str(": ");
+        match value {
+            Json::String(text) => push_text(&mut out, text),
+            Json::Bool(true) => out.push_str("true"),
+            _ => out.push_str("false"),
+        }
+    }
     out.push('}');
     out
 }

@@ -36,7 +36,7 @@ pub fn compile(schema: &Schema, scoring: Scoring, encoder: &dyn Encoder) -> Resu
             fixed_plan(field, ids, &first[index])?
         });
     }
-    let lead_in_ids = strip_lead_in(&mut plans);
+    let lead_in_ids = lead_in(plans.iter_mut().flat_map(FieldPlan::rows_mut).collect());
     Ok(Plan::new(Arc::clone(&schema), scoring, lead_in_ids, plans))
 }
 
@@ -85,7 +85,7 @@ fn fixed_plan(field: &Field, ids: Vec<Vec<u32>>, texts: &[String]) -> Result<Fie
 }
 
 /// Splits candidates into what they share and what follows; refuses those that no path of tokens tells apart.
-fn row(field: &Field, candidates: Vec<Vec<u32>>, texts: &[String]) -> Result<Row, Error> {
+pub(super) fn row(field: &Field, candidates: Vec<Vec<u32>>, texts: &[String]) -> Result<Row, Error> {
     let refuse = |kind, first: usize, second: usize, what: &str| {
         let (a, b) = (quoted(&texts[first]), quoted(&texts[second]));
         Error::new(
@@ -131,11 +131,10 @@ fn common_prefix<'a>(mut lists: impl Iterator<Item = &'a [u32]>) -> usize {
 }
 
 /// Takes what all rows start with off each of them.
-fn strip_lead_in(plans: &mut [FieldPlan]) -> Vec<u32> {
-    let rows = || plans.iter().flat_map(FieldPlan::rows);
-    let length = common_prefix(rows().map(|row| row.shared_ids.as_slice()));
-    let lead_in = rows().next().map_or_else(Vec::new, |row| row.shared_ids[..length].to_vec());
-    for row in plans.iter_mut().flat_map(FieldPlan::rows_mut) {
+pub(super) fn lead_in(mut rows: Vec<&mut Row>) -> Vec<u32> {
+    let length = common_prefix(rows.iter().map(|row| row.shared_ids.as_slice()));
+    let lead_in = rows.first().map_or_else(Vec::new, |row| row.shared_ids[..length].to_vec());
+    for row in &mut rows {
         row.shared_ids.drain(..length);
     }
     lead_in

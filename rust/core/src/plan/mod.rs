@@ -3,6 +3,7 @@
 mod candidates;
 mod compile;
 mod layout;
+mod waves;
 
 use std::sync::Arc;
 
@@ -11,6 +12,7 @@ use sha2::{Digest, Sha256};
 pub use candidates::{EncodeError, Encoder};
 pub use compile::compile;
 pub use layout::Layout;
+pub use waves::WavePlan;
 
 use crate::error::Error;
 use crate::json::{Json, push_canonical, push_ids};

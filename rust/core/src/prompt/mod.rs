@@ -22,6 +22,8 @@ pub const PROMPT_VERSION_MESSAGES: &str = "jevmlx-parallel-v10-messages";
 pub const PROMPT_VERSION_ISOLATED: &str = "jevmlx-isolated-v1";
 /// The same with a keyed nonce.
 pub const PROMPT_VERSION_ISOLATED_KEYED: &str = "jevmlx-isolated-v1+keyed";
+/// What the version of a prompt ends with when later fields were scored given earlier answers.
+pub const DEPENDS_SUFFIX: &str = "+depends";
 
 /// The system block: one message owned by this library, not by the caller.
 pub const SYSTEM_TEXT: &str = "You are a classifier. For every field, answer with exactly one of the options listed for \

@@ -2,6 +2,7 @@
 
 mod constraints;
 mod parse;
+mod variants;
 
 pub use constraints::{SetConstraint, SetRule};
 
@@ -10,6 +11,9 @@ use crate::json::Json;
 
 /// The name a question goes by when it is asked alone, so that what a caller calls it changes nothing.
 const NEUTRAL_NAME: &str = "answer";
+
+/// The choice that an enum with `allow_none_of_above` has beside those that are written.
+pub const NONE_OF_ABOVE: &str = "none of the above";
 
 /// What kind of answer a field takes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -43,6 +47,7 @@ pub struct Field {
     pub(crate) choices: Vec<String>,
     pub(crate) glosses: Vec<String>,
     pub(crate) ordered: bool,
+    pub(crate) none_of_above: bool,
     pub(crate) depends_on: Option<String>,
     pub(crate) set_constraints: Vec<SetConstraint>,
 }
@@ -74,7 +79,7 @@ impl Field {
         self.description.split('\n').next().unwrap_or_default().trim_matches(space)
     }
 
-    /// The choices in schema order; `true`, `false` for a boolean.
+    /// The choices in schema order, [`NONE_OF_ABOVE`] last where it is allowed; `true`, `false` for a boolean.
     #[must_use]
     pub fn choices(&self) -> &[String] {
         &self.choices
@@ -90,6 +95,12 @@ impl Field {
     #[must_use]
     pub fn ordered(&self) -> bool {
         self.ordered
+    }
+
+    /// Whether the last choice is [`NONE_OF_ABOVE`], which stands for no value.
+    #[must_use]
+    pub fn none_of_above(&self) -> bool {
+        self.none_of_above
     }
 
     /// The field whose decided value this one is conditioned on.
@@ -111,7 +122,8 @@ impl Field {
             put("description", Json::String(self.description.clone()));
         }
         if self.kind != FieldKind::Boolean {
-            put("choices", Json::Array(self.choices.iter().cloned().map(Json::String).collect()));
+            let written = &self.choices[..self.choices.len() - usize::from(self.none_of_above)];
+            put("choices", Json::Array(written.iter().cloned().map(Json::String).collect()));
         }
         let glosses: Vec<_> = std::iter::zip(&self.choices, &self.glosses)
             .filter(|(_, gloss)| !gloss.is_empty())
@@ -122,6 +134,9 @@ impl Field {
         }
         if self.ordered {
             put("ordered", Json::Bool(true));
+        }
+        if self.none_of_above {
+            put("allow_none_of_above", Json::Bool(true));
         }
         if let Some(parent) = &self.depends_on {
             put("depends_on", Json::String(parent.clone()));

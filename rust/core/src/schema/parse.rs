@@ -3,12 +3,23 @@
 use std::collections::{HashMap, HashSet};
 
 use super::constraints;
-use super::{Field, FieldKind, Schema};
+use super::{Field, FieldKind, NONE_OF_ABOVE, Schema};
 use crate::error::{Error, ErrorKind, quoted};
 use crate::json::Json;
 
-const KEYS: [&str; 7] =
-    ["type", "description", "choices", "choice_descriptions", "ordered", "depends_on", "set_constraints"];
+const KEYS: [&str; 8] = [
+    "type",
+    "description",
+    "choices",
+    "choice_descriptions",
+    "ordered",
+    "allow_none_of_above",
+    "depends_on",
+    "set_constraints",
+];
+/// An enum's choices together, and a multi field's options.
+const ENUM_CHOICES: (usize, usize) = (1, 255);
+const MULTI_OPTIONS: (usize, usize) = (2, 64);
 const TYPES: &str = "\"boolean\", \"enum\" (also \"choice\", \"selection\"), \"multi\"";
 
 /// Every candidate repeats its field's name, so a long one costs up to 1,296 times its length.
@@ -62,9 +73,14 @@ fn field(name: String, spec: Json) -> Result<Field, Error> {
     let mut keys = Keys::new(&name, entries)?;
     let kind = keys.kind()?;
     let description = keys.string("description")?.unwrap_or_default();
-    let choices = keys.choices(kind)?;
+    let mut choices = keys.choices(kind)?;
+    let ordered = keys.flag("ordered", kind, ErrorKind::Ordered, "can be a scale")?;
+    let none_of_above =
+        keys.flag("allow_none_of_above", kind, ErrorKind::NoneOfAbove, "can allow none of the above")?;
+    if none_of_above {
+        keys.add_none_of_above(&mut choices, ordered)?;
+    }
     let glosses = keys.glosses(&choices)?;
-    let ordered = keys.ordered(kind)?;
     let depends_on = keys.string("depends_on")?;
     let set_constraints = match keys.take("set_constraints") {
         None => Vec::new(),
@@ -77,7 +93,7 @@ fn field(name: String, spec: Json) -> Result<Field, Error> {
             ));
         }
     };
-    Ok(Field { name, kind, description, choices, glosses, ordered, depends_on, set_constraints })
+    Ok(Field { name, kind, description, choices, glosses, ordered, none_of_above, depends_on, set_constraints })
 }
 
 fn check_name(name: &str) -> Result<(), Error> {
@@ -169,7 +185,7 @@ impl<'a> Keys<'a> {
             ));
         };
         let choices = strings(&path, value)?;
-        let (least, most) = if kind == FieldKind::Multi { (2, 64) } else { (1, 255) };
+        let (least, most) = if kind == FieldKind::Multi { MULTI_OPTIONS } else { ENUM_CHOICES };
         if !(least..=most).contains(&choices.len()) {
             return Err(Error::new(
                 ErrorKind::ChoiceCount,
@@ -217,18 +233,40 @@ impl<'a> Keys<'a> {
         Ok(glosses)
     }
 
-    fn ordered(&mut self, kind: FieldKind) -> Result<bool, Error> {
-        let path = self.path("ordered");
-        match self.take("ordered") {
+    /// A key that only enums may have: true or false, false where it is missing.
+    fn flag(&mut self, key: &str, kind: FieldKind, error: ErrorKind, what: &str) -> Result<bool, Error> {
+        let path = self.path(key);
+        match self.take(key) {
             None => Ok(false),
-            Some(Json::Bool(_)) if kind != FieldKind::Enum => Err(Error::new(
-                ErrorKind::Ordered,
-                path,
-                format!("only an enum's choices can be a scale; this field is {}", kind.name()),
-            )),
+            Some(Json::Bool(_)) if kind != FieldKind::Enum => {
+                Err(Error::new(error, path, format!("only an enum {what}; this field is {}", kind.name())))
+            }
             Some(Json::Bool(value)) => Ok(value),
-            Some(other) => Err(wrong_type(&path, "ordered", "true or false", &other)),
+            Some(other) => Err(wrong_type(&path, key, "true or false", &other)),
         }
+    }
+
+    fn add_none_of_above(&self, choices: &mut Vec<String>, ordered: bool) -> Result<(), Error> {
+        let refuse =
+            |message: String| Err(Error::new(ErrorKind::NoneOfAbove, self.path("allow_none_of_above"), message));
+        if ordered {
+            return refuse(
+                "none of the above is no level of a scale; leave out ordered, or ask in a boolean field of its own whether the scale applies"
+                    .to_owned(),
+            );
+        }
+        if choices.iter().any(|choice| choice == NONE_OF_ABOVE) {
+            return refuse(format!("{} is already a choice; take it out, it is added last", quoted(NONE_OF_ABOVE)));
+        }
+        if choices.len() == ENUM_CHOICES.1 {
+            return refuse(format!(
+                "none of the above would be choice {}; at most {} are allowed",
+                choices.len() + 1,
+                ENUM_CHOICES.1
+            ));
+        }
+        choices.push(NONE_OF_ABOVE.to_owned());
+        Ok(())
     }
 }
 
