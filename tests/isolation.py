@@ -31,7 +31,7 @@ def run(
     program: str, *, site: Path | None = None, check: bool = True, **variables: str
 ) -> subprocess.CompletedProcess[str]:
     """Runs a program in a new interpreter; with ``site``, that folder holds its only installed packages."""
-    return subprocess.run(  # noqa: S603 - this interpreter
+    return subprocess.run(
         command(program, site),
         env=environment(**variables),
         capture_output=True,

@@ -14,7 +14,7 @@ TEXT = "My card was charged twice and nobody answers."
 
 def run(*arguments, stdin=None):
     command = [sys.executable, "-m", "jevmlx", *map(str, arguments)]
-    return subprocess.run(command, input=stdin, capture_output=True, timeout=300)  # noqa: S603
+    return subprocess.run(command, input=stdin, capture_output=True, timeout=300)
 
 
 @pytest.fixture

@@ -144,10 +144,7 @@ def test_conversion_imports_no_mlx(site: Path, tmp_path: Path) -> None:
 def test_two_processes_at_once_convert_once(site: Path, tmp_path: Path) -> None:
     variables = environment(JEVMLX_CACHE=str(tmp_path))
     both = [
-        subprocess.Popen(  # noqa: S603 - this interpreter
-            command(RESOLVE, site), env=variables, stdout=subprocess.PIPE, text=True
-        )
-        for _ in range(2)
+        subprocess.Popen(command(RESOLVE, site), env=variables, stdout=subprocess.PIPE, text=True) for _ in range(2)
     ]
     lines = [process.communicate(timeout=120)[0].splitlines() for process in both]
     assert [process.returncode for process in both] == [0, 0]
@@ -159,9 +156,7 @@ def test_two_processes_at_once_convert_once(site: Path, tmp_path: Path) -> None:
 
 def test_a_killed_conversion_leaves_nothing_visible(site: Path, tmp_path: Path) -> None:
     variables = environment(JEVMLX_CACHE=str(tmp_path))
-    process = subprocess.Popen(  # noqa: S603 - this interpreter
-        command(RESOLVE, site), env=variables, stdout=subprocess.DEVNULL
-    )
+    process = subprocess.Popen(command(RESOLVE, site), env=variables, stdout=subprocess.DEVNULL)
     deadline = time.monotonic() + 60
     # The first file is there, the last is not.
     while not list(tmp_path.glob(".*.build-*/*")) and time.monotonic() < deadline:

@@ -19,7 +19,7 @@ GIVEN = "qwen3__fake__risk_enum_bool.json"
 def golden_prompts(*arguments: str | Path) -> tuple[int, list[str]]:
     """Exit status and lines of the script."""
     command = [sys.executable, str(GOLDEN / "golden_prompts.py"), *map(str, arguments)]
-    done = subprocess.run(command, capture_output=True, text=True, check=False)  # noqa: S603
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
     return done.returncode, done.stdout.splitlines()
 
 

@@ -26,6 +26,9 @@ from .prompts import Prompt, compile_plan, render_prompt
 
 if TYPE_CHECKING:
     from .engine import Engine, load
+    from .inputs import SchemaInput, schema_of
+    from .options import DecideOptions
+    from .policy import Threshold
     from .results import Decision, DecisionError, FieldResult
 
 __all__ = [
@@ -35,6 +38,7 @@ __all__ = [
     "CompileError",
     "ConfigError",
     "ConstraintError",
+    "DecideOptions",
     "Decision",
     "DecisionError",
     "Engine",
@@ -48,6 +52,8 @@ __all__ = [
     "PromptError",
     "Schema",
     "SchemaError",
+    "SchemaInput",
+    "Threshold",
     "TokenizerError",
     "__version__",
     "compile_plan",
@@ -55,6 +61,7 @@ __all__ = [
     "load",
     "render_prompt",
     "resolve_profile",
+    "schema_of",
     "token_ids_sha256",
 ]
 
@@ -65,6 +72,10 @@ _LAZY = {
     "Decision": "results",
     "DecisionError": "results",
     "FieldResult": "results",
+    "DecideOptions": "options",
+    "SchemaInput": "inputs",
+    "schema_of": "inputs",
+    "Threshold": "policy",
 }
 
 

@@ -1,5 +1,5 @@
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any, Final, final
+from typing import Any, Final, Literal, final
 
 __all__ = [
     "DEPENDS_SUFFIX",
@@ -56,7 +56,7 @@ class Field:
     @property
     def name(self) -> str: ...
     @property
-    def type(self) -> str: ...
+    def type(self) -> Literal["boolean", "enum", "multi"]: ...
     @property
     def description(self) -> str: ...
     @property

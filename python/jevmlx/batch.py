@@ -8,13 +8,12 @@ from concurrent.futures import Future
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from ._core import Schema
+from .asking import Asking
+from .deciding import Deciding
 from .errors import JevmlxError, PromptError
 from .merge import merged_forest, unmerged
-from .options import Options
-from .questions import Question
+from .questions import Asked
 from .results import Decision, DecisionError
-from .scoring.backend import BranchScores
 
 if TYPE_CHECKING:
     from .engine import Engine
@@ -24,59 +23,55 @@ _AHEAD = 2
 # Tokens that merged contexts may have together; attention costs grow with their square.
 MERGE_TOKENS = 1024
 
-Outcome = list[BranchScores] | JevmlxError
+Outcome = Deciding | JevmlxError
 
 
 @dataclass(frozen=True)
 class Item:
-    """One context of the batch: its questions, or why there are none."""
+    """One context of the batch: what is asked about it, or why nothing is."""
 
     index: int
-    questions: Sequence[Question]
-    error: JevmlxError | None = None
+    asked: Asked | JevmlxError
 
 
-def stream(
-    engine: Engine, schema: Schema, contexts: Iterable[Any], options: Options
-) -> Iterator[Decision | DecisionError]:
+def stream(engine: Engine, asking: Asking, contexts: Iterable[Any]) -> Iterator[Decision | DecisionError]:
     """Results in order; closing the iterator drops what is queued and not started.
 
     Args:
         engine: The engine.
-        schema: A schema that compiles.
+        asking: A schema that compiles, and checked options.
         contexts: Texts, UTF-8 bytes, or lists of chat messages.
-        options: Checked options.
     """
-    items = (_prepare(engine, schema, index, context, options) for index, context in enumerate(contexts))
-    groups = _groups(items) if options.merge else ([item] for item in items)
+    items = (Item(index, _ask(engine, asking, context)) for index, context in enumerate(contexts))
+    groups = _groups(items) if asking.options.merge else ([item] for item in items)
     pending: deque[tuple[list[Item], Future[list[Outcome]]]] = deque()
     try:
         for group in groups:
-            pending.append((group, engine.submit(_score, engine, group, options)))
+            pending.append((group, engine.submit(_score, engine, asking, group)))
             if len(pending) >= _AHEAD:
-                yield from _results(engine, *pending.popleft(), options)
+                yield from _results(engine, asking, *pending.popleft())
         while pending:
-            yield from _results(engine, *pending.popleft(), options)
+            yield from _results(engine, asking, *pending.popleft())
     finally:
         for _, future in pending:
             future.cancel()
 
 
-def _prepare(engine: Engine, schema: Schema, index: int, context: Any, options: Options) -> Item:
+def _ask(engine: Engine, asking: Asking, context: Any) -> Asked | JevmlxError:
     try:
         if isinstance(context, bytes):
             context = context.decode("utf-8")
         if isinstance(context, str):
-            return Item(index, engine.ask(schema, context, None, options))
+            return engine.ask(asking, context, None)
         if isinstance(context, Sequence):
-            return Item(index, engine.ask(schema, None, context, options))
+            return engine.ask(asking, None, context)
         message = f"a context must be a text, UTF-8 bytes or a list of messages, not a {type(context).__name__}"
-        return Item(index, (), PromptError("prompt.context", message, "context"))
+        return PromptError("prompt.context", message, "context")
     except UnicodeDecodeError as error:
         message = f"the context is not UTF-8: byte {error.start} cannot be read; re-encode it"
-        return Item(index, (), PromptError("prompt.encoding", message, "context"))
+        return PromptError("prompt.encoding", message, "context")
     except JevmlxError as error:
-        return Item(index, (), error)
+        return error
 
 
 def _groups(items: Iterable[Item]) -> Iterator[list[Item]]:
@@ -86,8 +81,8 @@ def _groups(items: Iterable[Item]) -> Iterator[list[Item]]:
     tokens = 0
     for item in items:
         size = 0
-        if item.questions:
-            question = item.questions[0]
+        if isinstance(item.asked, Asked):
+            question = item.asked.first
             own = question.prompt.ids[: question.split]
             size = len(question.prompt.ids) - question.split + len(question.compiled.forest.tokens)
             if group and (tokens + size > MERGE_TOKENS or (prefix is not None and prefix != own)):
@@ -100,35 +95,50 @@ def _groups(items: Iterable[Item]) -> Iterator[list[Item]]:
         yield group
 
 
-def _score(engine: Engine, group: list[Item], options: Options) -> list[Outcome]:
-    """One outcome per item with questions; runs on the device's thread."""
-    asked = [item.questions for item in group if item.questions]
-    if len(asked) > 1:
+def _score(engine: Engine, asking: Asking, group: list[Item]) -> list[Outcome]:
+    """One outcome per item; runs on the device's thread."""
+    all_asked = [item.asked for item in group if isinstance(item.asked, Asked)]
+    if len(all_asked) > 1:
         try:
-            first = asked[0][0]
-            forest, parts = merged_forest([questions[0] for questions in asked])
-            scores = engine.score(first.prompt.ids[: first.split], first.split, forest, options)
-            return [[part] for part in unmerged(scores, parts)]
+            merged = iter(_score_merged(engine, asking, all_asked))
+            return [item.asked if isinstance(item.asked, JevmlxError) else next(merged) for item in group]
         except JevmlxError:
             # What one context did wrong is found by asking each alone.
             pass
-    outcomes: list[Outcome] = []
-    for questions in asked:
-        try:
-            outcomes.append(engine.score_questions(questions, options))
-        except JevmlxError as error:
-            outcomes.append(error)
+    return [_score_alone(engine, asking, item.asked) for item in group]
+
+
+def _score_alone(engine: Engine, asking: Asking, asked: Asked | JevmlxError) -> Outcome:
+    if isinstance(asked, JevmlxError):
+        return asked
+    try:
+        return engine.score_asked(asking, asked)
+    except JevmlxError as error:
+        return error
+
+
+def _score_merged(engine: Engine, asking: Asking, all_asked: Sequence[Asked]) -> list[Deciding]:
+    first = all_asked[0].first
+    forest, parts = merged_forest([asked.first for asked in all_asked])
+    scores = engine.score(first.prompt.ids[: first.split], first.split, forest, asking.options)
+    outcomes = []
+    for asked, part in zip(all_asked, unmerged(scores, parts), strict=True):
+        outcomes.append(Deciding(asked, asking.options, merged=len(all_asked)))
+        outcomes[-1].hold([(None, part)])
     return outcomes
 
 
 def _results(
-    engine: Engine, group: list[Item], future: Future[list[Outcome]], options: Options
+    engine: Engine, asking: Asking, group: list[Item], future: Future[list[Outcome]]
 ) -> Iterator[Decision | DecisionError]:
-    outcomes = iter(future.result())
-    merged = sum(bool(item.questions) for item in group)
-    for item in group:
-        outcome = next(outcomes) if item.questions else item.error
+    for item, outcome in zip(group, future.result(), strict=True):
+        yield _result(engine, asking, item.index, outcome)
+
+
+def _result(engine: Engine, asking: Asking, index: int, outcome: Outcome) -> Decision | DecisionError:
+    try:
         if isinstance(outcome, JevmlxError):
-            yield DecisionError(item.index, outcome.code, outcome.message, outcome.path)
-        elif outcome is not None:
-            yield engine.decision(item.questions, outcome, options, merged if merged > 1 else 0)
+            raise outcome
+        return engine.decision(asking, outcome)
+    except JevmlxError as error:
+        return DecisionError(index=index, code=error.code, message=error.message, path=error.path)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import OrderedDict
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
@@ -13,13 +14,34 @@ from ._core import (
     Plan,
     token_ids_sha256,
 )
-from .decisions import Paths
+from .constraints import SetProgram
 from .frames import Frame, find_frame
 from .prefix import MESSAGE_SAMPLES, shared_length
 from .profiles import Profile
 from .prompts import Prompt, conversation, encode_turns
+from .rows import Paths
 from .scoring.forest import TokenForest
 from .tokenizers import TextTokenizer
+
+# Compiled waves held per schema; each takes some kB.
+_MAX_WAVES = 256
+
+
+@dataclass(frozen=True)
+class CompiledWave:
+    """The rows of fields that depend on others, under what was decided.
+
+    Attributes:
+        plan_hash: Hash of the wave's plan.
+        fields: Its fields, as indices into the schema's.
+        forest: Its rows' tokens.
+        paths: How branch logits add up to candidates.
+    """
+
+    plan_hash: str
+    fields: tuple[int, ...]
+    forest: TokenForest
+    paths: Paths
 
 
 @dataclass
@@ -28,31 +50,74 @@ class CompiledSchema:
 
     Attributes:
         plan: The plan.
-        forest: Its rows' tokens.
+        forest: Tokens of the rows of fields that depend on no other.
         paths: How branch logits add up to candidates.
+        fields: The schema's fields.
+        depths: Per field, how many others it depends on, directly or not.
+        programs: Per field, the constraints on its options; ``None`` where it has none.
+        row_depth: Tokens that the longest row adds to the prompt, its last answer included.
         tokenizer: The model's tokenizer.
         profile: The model's chat template profile.
-        fields: The schema's fields.
-        row_depth: Tokens that the longest row adds to the prompt, its last answer included.
     """
 
     plan: Plan
     forest: TokenForest
     paths: Paths
     fields: tuple[Field, ...]
+    depths: tuple[int, ...]
+    programs: tuple[SetProgram | None, ...]
     row_depth: int
     tokenizer: TextTokenizer
     profile: Profile
     _frame: list[Frame | None] = field(default_factory=list, repr=False)
     _prefixes: dict[str, list[int]] = field(default_factory=dict, repr=False)
+    _waves: OrderedDict[tuple[int, ...], CompiledWave] = field(default_factory=OrderedDict, repr=False)
 
     @classmethod
     def of(cls, plan: Plan, tokenizer: TextTokenizer, profile: Profile) -> CompiledSchema:
-        """Lays a plan out."""
+        """Lays a plan out.
+
+        Raises:
+            SchemaError: ``schema.set_constraints.unsatisfiable``.
+        """
+        layout = plan.root_layout()
+        depths = plan.depths()
+        # A later wave's row holds the answers above it too, none longer than the longest row there is.
+        row = int(TokenForest.of(plan.layout()).depths.max(initial=-1)) + 2
+        row_depth = row * (1 + max(depths))
+        fields = plan.schema.fields
+        programs = tuple(map(SetProgram.of, fields))
+        return cls(
+            plan, TokenForest.of(layout), Paths.of(layout), fields, depths, programs, row_depth, tokenizer, profile
+        )
+
+    @property
+    def named_fields(self) -> tuple[tuple[str, Field], ...]:
+        """Each field's name and spec."""
+        return tuple((spec.name, spec) for spec in self.fields)
+
+    def wave(self, depth: int, decided: Sequence[int]) -> CompiledWave:
+        """The rows of the fields of one depth.
+
+        Args:
+            depth: See ``depths``; at least 1.
+            decided: Per field, the index of the choice decided; what is not decided yet does not matter.
+
+        Raises:
+            CompileError: This tokenizer cannot tell the answers apart.
+        """
+        settled = (choice if at < depth else 0 for choice, at in zip(decided, self.depths, strict=True))
+        key = (depth, *settled)
+        if key in self._waves:
+            self._waves.move_to_end(key)
+            return self._waves[key]
+        plan = self.plan.wave(depth, key[1:], self.tokenizer.encode_data)
         layout = plan.layout()
-        forest = TokenForest.of(layout)
-        depth = int(forest.depths.max(initial=-1)) + 2
-        return cls(plan, forest, Paths.of(layout), plan.schema.fields, depth, tokenizer, profile)
+        wave = CompiledWave(plan.plan_hash, plan.fields, TokenForest.of(layout), Paths.of(layout))
+        self._waves[key] = wave
+        while len(self._waves) > _MAX_WAVES:
+            self._waves.popitem(last=False)
+        return wave
 
     def prompt(
         self,

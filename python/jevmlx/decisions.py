@@ -1,18 +1,20 @@
-"""From branch logits to values: plain double arithmetic, the same for every face and every backend.
-
-The numbers are few (the allowed tokens of one question), so Python floats are as fast here as arrays and easier to follow.
-"""
+"""From log scores to answers: values, probabilities and margins of one field."""
 
 from __future__ import annotations
 
-import itertools
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
-from types import MappingProxyType
+from typing import TYPE_CHECKING, Any
 
-from ._core import Field, Layout
-from .results import Choice, CountResult, FieldResult, OptionResult
+from ._core import Field
+from .constraints import SetProgram, micro_nats
+from .policy import Threshold
+from .results import Choice, CountResult, FieldResult, LevelResult, OptionResult, Overridden
+from .rows import RowScores, softmax
+
+if TYPE_CHECKING:
+    from .calibration import Calibration
 
 # An option is selected when P(applies) reaches this.
 SELECT_AT = 0.5
@@ -24,127 +26,119 @@ COUNT_CODES = ("0", "1", "2", "3", "4")
 
 
 @dataclass(frozen=True)
-class Paths:
-    """How branch logits add up to candidates.
+class Scale:
+    """What becomes of log scores at the end: one division, or a calibration.
 
     Attributes:
-        branches: Per branch, the range of its entries among the allowed tokens.
-        branch_of: Per allowed token, its branch.
-        rows: Per row, per candidate, the allowed tokens it passes.
+        temperature: What log scores are divided by where there is no calibration.
+        calibration: Temperatures per kind of field, and how a multi field's log-odds are mapped.
     """
 
-    branches: tuple[range, ...]
-    branch_of: tuple[int, ...]
-    rows: tuple[tuple[tuple[int, ...], ...], ...]
+    temperature: float
+    calibration: Calibration | None = None
 
-    @classmethod
-    def of(cls, layout: Layout) -> Paths:
-        """The paths of a plan's layout."""
-        offsets = _ints(layout.branch_offsets)
-        branches = tuple(range(a, b) for a, b in itertools.pairwise(offsets))
-        branch_of = tuple(index for index, entries in enumerate(branches) for _ in entries)
-        steps, step_offsets, row_offsets = _ints(layout.steps), _ints(layout.step_offsets), _ints(layout.row_offsets)
-        candidates = [tuple(steps[a:b]) for a, b in itertools.pairwise(step_offsets)]
-        rows = tuple(tuple(candidates[a:b]) for a, b in itertools.pairwise(row_offsets))
-        return cls(branches, branch_of, rows)
+    def of_choices(self, spec: Field, log_scores: Sequence[float]) -> list[float]:
+        """Probabilities of a boolean's or enum's choices."""
+        if self.calibration is None:
+            return softmax(log_scores, self.temperature)
+        return softmax(log_scores, self.calibration.temperature("ordered" if spec.ordered else spec.type))
 
-
-def _ints(data: bytes) -> list[int]:
-    return memoryview(data).cast("i").tolist()
+    def of_option(self, log_scores: Sequence[float]) -> tuple[float, float]:
+        """P(applies) and its log-odds for an option's two answers."""
+        applies, not_ = log_scores
+        if self.calibration is None:
+            return softmax(log_scores, self.temperature)[0], (applies - not_) / self.temperature
+        log_odds = self.calibration.log_odds(applies - not_)
+        return softmax((log_odds, 0.0), 1.0)[0], log_odds
 
 
 @dataclass(frozen=True)
-class RowScores:
-    """One row, per candidate in choice order.
+class Pick:
+    """Which choice of a boolean or enum was taken.
 
     Attributes:
-        log_scores: Log scores in nats; a proper distribution.
-        legal_mass: Mass of the allowed tokens along the candidate's path, under the whole vocabulary; empty if not asked for.
-        min_legal_mass: The least of them; empty if not asked for.
+        index: The choice.
+        overridden: Why it is not the likeliest one.
     """
 
-    log_scores: list[float]
-    legal_mass: list[float]
-    min_legal_mass: list[float]
+    index: int
+    overridden: Overridden | None = None
 
 
-def row_scores(paths: Paths, logits: Sequence[float], log_z: Sequence[float] | None) -> list[RowScores]:
-    """Log scores of every row's candidates.
-
-    Args:
-        paths: The plan's paths.
-        logits: Logit of each allowed token.
-        log_z: Log-sum-exp over the whole vocabulary per branch, or ``None``.
-
-    Returns:
-        One entry per row, in plan order.
-    """
-    log_allowed = [_log_sum_exp([logits[entry] for entry in entries]) for entries in paths.branches]
-    log_p = [logit - log_allowed[branch] for logit, branch in zip(logits, paths.branch_of, strict=True)]
-    scores = []
-    for candidates in paths.rows:
-        log_scores = [sum(log_p[step] for step in steps) for steps in candidates]
-        mass: list[float] = []
-        least: list[float] = []
-        if log_z is not None:
-            for steps in candidates:
-                # Rounding can put the allowed tokens above the whole vocabulary by an ulp.
-                logs = [min(log_allowed[b] - log_z[b], 0.0) for b in (paths.branch_of[step] for step in steps)]
-                mass.append(math.exp(sum(logs)))
-                least.append(math.exp(min(logs, default=0.0)))
-        scores.append(RowScores(log_scores, mass, least))
-    return scores
+def choices_of(spec: Field) -> tuple[Choice, ...]:
+    """What a field's probabilities are keyed by."""
+    return (True, False) if spec.type == "boolean" else spec.choices
 
 
-def _log_sum_exp(values: list[float]) -> float:
-    top = max(values)
-    return top + math.log(sum(math.exp(value - top) for value in values))
+def value_of(spec: Field, index: int) -> bool | str | None:
+    """The value that a choice stands for."""
+    if spec.none_of_above and index == len(spec.choices) - 1:
+        return None
+    return choices_of(spec)[index]
 
 
-def softmax(log_scores: Sequence[float], temperature: float) -> list[float]:
-    """Probabilities of candidates: softmax of log scores ÷ temperature.
-
-    Example:
-        >>> softmax([0.0, 0.0], 1.0)
-        [0.5, 0.5]
-    """
-    top = max(log_scores)
-    weights = [math.exp((score - top) / temperature) for score in log_scores]
-    total = sum(weights)
-    return [weight / total for weight in weights]
+def likeliest(log_scores: Sequence[float]) -> int:
+    """The choice of the highest log score; of equals the earlier."""
+    return log_scores.index(max(log_scores))
 
 
-def field_result(name: str, field: Field, rows: Sequence[RowScores], temperature: float) -> FieldResult:
-    """The answer to one field.
+def scalar_result(
+    name: str, spec: Field, row: RowScores, scale: Scale, pick: Pick, thresholds: Sequence[Threshold]
+) -> FieldResult:
+    """The answer to a boolean or enum field.
 
     Args:
         name: What the caller calls it.
-        field: The field.
-        rows: Its rows: one for a boolean or enum; one per option and the count row for a multi field.
-        temperature: What log scores are divided by.
+        spec: The field.
+        row: Its log scores.
+        scale: What becomes of them.
+        pick: Which choice was taken.
+        thresholds: What the answer must reach.
     """
-    if field.type == "multi":
-        return _multi(name, field, rows, temperature)
-    return _scalar(name, field, rows[0], temperature)
-
-
-def _scalar(name: str, field: Field, row: RowScores, temperature: float) -> FieldResult:
-    choices: tuple[Choice, ...] = (True, False) if field.type == "boolean" else field.choices
-    p = softmax(row.log_scores, temperature)
-    # The first of equals: ties go to the earlier choice.
-    best = row.log_scores.index(max(row.log_scores))
+    p = scale.of_choices(spec, row.log_scores)
+    index = pick.index
+    others = [score for at, score in enumerate(row.log_scores) if at != index]
+    margin = row.log_scores[index] - max(others) if others else math.inf
+    status, reason = _judged(thresholds, p[index], margin)
+    value = value_of(spec, index)
+    choices = choices_of(spec)
     return FieldResult(
         name=name,
-        type=field.type,
-        value=choices[best],
-        probability=p[best],
-        probabilities=MappingProxyType(dict(zip(choices, p, strict=True))),
-        log_scores=MappingProxyType(dict(zip(choices, row.log_scores, strict=True))),
+        type=spec.type,
+        value=None if status == "abstain" else value,
+        status=status,
+        reason=reason,
+        raw_value=value_of(spec, likeliest(row.log_scores)),
+        overridden=pick.overridden,
+        probability=p[index],
+        probabilities=dict(zip(choices, p, strict=True)),
+        log_scores=dict(zip(choices, row.log_scores, strict=True)),
         log_score_margin=_margin(row.log_scores),
         probability_margin=_margin(p),
-        confidence=confidence(p, field.ordered),
-        legal_mass=row.legal_mass[best] if row.legal_mass else None,
-        min_legal_mass=row.min_legal_mass[best] if row.min_legal_mass else None,
+        confidence=confidence(p, spec.ordered),
+        legal_mass=row.legal_mass[index] if row.legal_mass else None,
+        min_legal_mass=row.min_legal_mass[index] if row.min_legal_mass else None,
+        level=_level(p, index) if spec.ordered else None,
+    )
+
+
+def _judged(thresholds: Sequence[Threshold], probability: float, margin: float) -> tuple[Any, str | None]:
+    """The status and the reason for it."""
+    for threshold in thresholds:
+        reason = threshold.failed(probability, margin)
+        if reason is not None:
+            return threshold.otherwise, reason
+    return "decided", None
+
+
+def _level(p: Sequence[float], index: int) -> LevelResult:
+    expected = sum(level * probability for level, probability in enumerate(p))
+    variance = sum((level - expected) ** 2 * probability for level, probability in enumerate(p))
+    return LevelResult(
+        index=index,
+        expected_index=expected,
+        expected_fraction=expected / (len(p) - 1) if len(p) > 1 else 0.0,
+        spread=math.sqrt(variance),
     )
 
 
@@ -177,58 +171,104 @@ def confidence(p: Sequence[float], ordered: bool) -> float:
     return max(0.0, 1 - spread / uniform)
 
 
-def _multi(name: str, field: Field, rows: Sequence[RowScores], temperature: float) -> FieldResult:
+def multi_result(
+    name: str,
+    spec: Field,
+    rows: Sequence[RowScores],
+    scale: Scale,
+    program: SetProgram | None,
+    thresholds: Sequence[Threshold],
+) -> FieldResult:
+    """The answer to a multi field.
+
+    Args:
+        name: What the caller calls it.
+        spec: The field.
+        rows: One per option, then the count row.
+        scale: What becomes of their log scores.
+        program: Constraints on which options go together.
+        thresholds: What the closest call must reach.
+
+    Raises:
+        ConstraintError: ``constraints.limit``.
+    """
     options, count = rows[:-1], rows[-1]
-    p = [softmax(row.log_scores, temperature)[0] for row in options]
-    chosen, applied = _reconcile(p, count)
+    scaled = [scale.of_option(row.log_scores) for row in options]
+    proposal, applied = _reconcile(scaled, count, calibrated=scale.calibration is not None)
+    chosen, overridden = _constrained(spec, scaled, proposal, program)
+    distance = min(abs(p - SELECT_AT) for p, _ in scaled)
+    margin = min(abs(row.log_scores[0] - row.log_scores[1]) for row in options)
+    status, reason = _judged(thresholds, SELECT_AT + distance, margin)
     results = {}
-    for index, (choice, row) in enumerate(zip(field.choices, options, strict=True)):
-        winner = row.log_scores.index(max(row.log_scores))
+    for index, (choice, row) in enumerate(zip(spec.choices, options, strict=True)):
+        answer = likeliest(row.log_scores)
         results[choice] = OptionResult(
             selected=index in chosen,
-            probability=p[index],
+            probability=scaled[index][0],
             log_score=row.log_scores[0],
-            legal_mass=row.legal_mass[winner] if row.legal_mass else None,
-            min_legal_mass=row.min_legal_mass[winner] if row.min_legal_mass else None,
+            log_odds=scaled[index][1],
+            legal_mass=row.legal_mass[answer] if row.legal_mass else None,
+            min_legal_mass=row.min_legal_mass[answer] if row.min_legal_mass else None,
         )
     return FieldResult(
         name=name,
-        type=field.type,
-        value=[choice for choice, result in results.items() if result.selected],
+        type="multi",
+        value=None if status == "abstain" else _selection(spec, chosen),
+        status=status,
+        reason=reason,
+        raw_value=_selection(spec, proposal),
+        overridden=overridden,
         probability=None,
-        probabilities=MappingProxyType({choice: result.probability for choice, result in results.items()}),
-        log_scores=MappingProxyType({choice: result.log_score for choice, result in results.items()}),
+        probabilities={choice: result.probability for choice, result in results.items()},
+        log_scores={choice: result.log_score for choice, result in results.items()},
         log_score_margin=None,
         probability_margin=None,
         confidence=None,
         legal_mass=_least([result.legal_mass for result in results.values()]),
         min_legal_mass=_least([result.min_legal_mass for result in results.values()]),
-        threshold_distance=min(abs(probability - SELECT_AT) for probability in p),
-        options=MappingProxyType(results),
+        threshold_distance=distance,
+        options=results,
         count=CountResult(
             # The count row is judged at temperature 1, whatever the options' is.
-            MappingProxyType(dict(zip(COUNT_CODES, softmax(count.log_scores, 1.0), strict=True))),
-            _margin(count.log_scores) or 0.0,
-            applied,
+            probabilities=dict(zip(COUNT_CODES, softmax(count.log_scores, 1.0), strict=True)),
+            log_score_margin=_margin(count.log_scores) or 0.0,
+            applied=applied,
         ),
     )
+
+
+def _selection(spec: Field, chosen: set[int]) -> tuple[str, ...]:
+    return tuple(choice for index, choice in enumerate(spec.choices) if index in chosen)
 
 
 def _least(values: Sequence[float | None]) -> float | None:
     return min((value for value in values if value is not None), default=None)
 
 
-def _reconcile(p: Sequence[float], count: RowScores) -> tuple[set[int], bool]:
+def _reconcile(scaled: Sequence[tuple[float, float]], count: RowScores, *, calibrated: bool) -> tuple[set[int], bool]:
     """Threshold first; a sure count row then says how many of the likeliest options are taken."""
-    chosen = {index for index, probability in enumerate(p) if probability >= SELECT_AT}
+    chosen = {index for index, (p, odds) in enumerate(scaled) if (odds > 0 if calibrated else p >= SELECT_AT)}
     if (_margin(count.log_scores) or 0.0) < COUNT_MARGIN:
         return chosen, False
-    answer = count.log_scores.index(max(count.log_scores))
+    answer = likeliest(count.log_scores)
     if answer == COUNT_CEILING:
         answer = max(answer, len(chosen))
-    k = min(answer, len(p))
+    k = min(answer, len(scaled))
     if k == len(chosen):
         return chosen, False
     # A stable sort keeps the earlier of equally likely options first.
-    likeliest = sorted(range(len(p)), key=lambda index: -p[index])
-    return set(likeliest[:k]), True
+    ranked = sorted(range(len(scaled)), key=lambda index: -scaled[index][0])
+    return set(ranked[:k]), True
+
+
+def _constrained(
+    spec: Field, scaled: Sequence[tuple[float, float]], proposal: set[int], program: SetProgram | None
+) -> tuple[set[int], Overridden | None]:
+    """The proposal, or the best selection that the constraints allow."""
+    if program is None or not (broken := program.broken(proposal)):
+        return proposal, None
+    odds = [log_odds for _, log_odds in scaled]
+    chosen = set(program.solve([micro_nats(value) for value in odds], proposal))
+    cost = math.fsum(odds[index] for index in proposal) - math.fsum(odds[index] for index in chosen)
+    by = tuple(f"set_constraints[{index}]: {spec.set_constraints[index]['type']}" for index in broken)
+    return chosen, Overridden(by=by, cost=cost)

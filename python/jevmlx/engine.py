@@ -10,22 +10,29 @@ import weakref
 from collections import OrderedDict
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import Future
-from types import MappingProxyType
-from typing import Any, ParamSpec, TypeVar
+from typing import Any, Literal, ParamSpec, TypeVar, Unpack
 
 from . import batch
-from ._core import Schema, __version__
+from ._core import (
+    DEPENDS_SUFFIX,
+    PROMPT_VERSION_ISOLATED_KEYED,
+    PROMPT_VERSION_KEYED,
+    PROMPT_VERSION_MESSAGES,
+    Schema,
+    __version__,
+)
+from .asking import Asking, SchemaLike, as_input
 from .compiled import CompiledSchema
-from .decisions import field_result, row_scores
+from .deciding import Deciding
 from .device import DeviceQueue
 from .models import ModelSource, resolve
 from .models.cache import folder_hash
-from .options import Options, check_supported
-from .overflow import ERROR
+from .options import DecideOptions, Options, check_schema
 from .profiles import Profile, resolve_profile
 from .prompts import compile_plan
-from .questions import Question, ask_alone, ask_together
-from .results import Decision, DecisionError, FieldResult, Provenance, Timings
+from .questions import Asked, Question, ask_alone, ask_together
+from .results import Decision, DecisionError, PromptRecord, Provenance, Timings
+from .scorer import PriorCache, QuestionScorer
 from .scoring.backend import Backend, BranchScores
 from .scoring.forest import TokenForest
 from .tokenizers import TextTokenizer, adapt
@@ -33,7 +40,6 @@ from .tokenizers import TextTokenizer, adapt
 # Compiled schemas held; one of 255 choices takes some 50 kB.
 _MAX_PLANS = 256
 
-SchemaLike = Schema | Mapping[str, Any] | str
 Messages = Sequence[Mapping[str, str]]
 Progress = Callable[[int, int], None]
 P = ParamSpec("P")
@@ -126,6 +132,8 @@ class Engine:
         self._revision = source.revision or source.content_hash or folder_hash(source.path)
         self._plans: OrderedDict[tuple[Schema, str], CompiledSchema] = OrderedDict()
         self._plans_lock = threading.Lock()
+        # Read and written on the device's thread only.
+        self._priors = PriorCache()
 
     def __repr__(self) -> str:
         return f"Engine({self.source.model_id!r}, dtype={self._dtype!r}, profile={self.profile.name!r})"
@@ -141,8 +149,7 @@ class Engine:
             SchemaError: The schema is at fault.
             CompileError: This model's tokenizer cannot tell the answers apart.
         """
-        if not isinstance(schema, Schema):
-            schema = Schema(schema)
+        schema = as_input(schema).schema
         key = (schema, scoring)
         with self._plans_lock:
             if key in self._plans:
@@ -161,39 +168,29 @@ class Engine:
         context: str | None = None,
         *,
         messages: Messages | None = None,
-        scoring: str = "labels",
-        temperature: float = 1.0,
-        nonce_key: bytes | None = None,
-        legal_mass: bool = True,
-        isolate: bool = False,
-        overflow: str = ERROR,
         progress: Progress | None = None,
+        **options: Unpack[DecideOptions],
     ) -> Decision:
         """Decides every field of a schema for a context.
 
         Args:
-            schema: What may be answered.
+            schema: What may be answered: a schema, or anything :func:`jevmlx.schema_of` takes.
             context: The text to decide on.
             messages: Chat messages in place of a context.
-            scoring: ``"labels"`` or ``"slots"``.
-            temperature: What log scores are divided by, once, at the end.
-            nonce_key: A secret for the fence's nonce; see :func:`render_prompt`.
-            legal_mass: Whether to report how much probability the allowed answers had; costs a projection on the vocabulary
-                and changes no score.
-            isolate: Whether every field is asked alone under a neutral name, so that no field sees or influences another.
-            overflow: What to do with a context that does not fit: ``"error"``, ``"keep_head"`` or ``"keep_tail"``.
             progress: Told (tokens computed, tokens to compute) while a long prompt is computed, from the device's thread.
+            **options: See :class:`jevmlx.DecideOptions`.
 
         Raises:
             SchemaError: The schema is at fault, or this tokenizer cannot tell its answers apart.
             PromptError: The context or the messages are at fault, or the prompt does not fit the model.
+            ConstraintError: No answer satisfies the constraints.
+            CalibrationError: The calibration was made for something else.
             ModelError: The model gave logits that are no numbers, or ran out of memory.
-            ConfigError: An argument is at fault.
+            ConfigError: An option is at fault.
         """
-        options = Options(scoring, temperature, nonce_key, legal_mass, isolate, overflow)
-        asked = self.ask(schema, context, messages, options)
-        scores = self._queue.run(self.score_questions, asked, options, progress)
-        return self.decision(asked, scores, options)
+        asking = self.asking(schema, options)
+        asked = self.ask(asking, context, messages)
+        return self.decision(asking, self._queue.run(self.score_asked, asking, asked, progress))
 
     async def adecide(
         self,
@@ -201,46 +198,30 @@ class Engine:
         context: str | None = None,
         *,
         messages: Messages | None = None,
-        scoring: str = "labels",
-        temperature: float = 1.0,
-        nonce_key: bytes | None = None,
-        legal_mass: bool = True,
-        isolate: bool = False,
-        overflow: str = ERROR,
+        **options: Unpack[DecideOptions],
     ) -> Decision:
         """:meth:`decide` for asyncio; cancelling it frees its place in the queue."""
-        options = Options(scoring, temperature, nonce_key, legal_mass, isolate, overflow)
-        asked = await asyncio.to_thread(self.ask, schema, context, messages, options)
-        scores = await self._queue.run_async(self.score_questions, asked, options, None)
-        return self.decision(asked, scores, options)
+        asking = self.asking(schema, options)
+        asked = await asyncio.to_thread(self.ask, asking, context, messages)
+        return self.decision(asking, await self._queue.run_async(self.score_asked, asking, asked, None))
 
     def decide_many(
         self,
         schema: SchemaLike,
         contexts: Iterable[str | bytes | Messages],
         *,
-        scoring: str = "labels",
-        temperature: float = 1.0,
-        nonce_key: bytes | None = None,
-        legal_mass: bool = True,
-        isolate: bool = False,
-        overflow: str = ERROR,
         merge: bool = False,
+        **options: Unpack[DecideOptions],
     ) -> Iterator[Decision | DecisionError]:
         """Decides a stream of contexts, in order; the next one is tokenized while the device computes this one.
 
         Args:
             schema: What may be answered.
             contexts: Texts, UTF-8 bytes, or lists of chat messages; taken one by one as results are taken.
-            scoring: See :meth:`decide`, as for the other arguments.
-            temperature: Likewise.
-            nonce_key: Likewise.
-            legal_mass: Likewise.
-            isolate: Likewise.
-            overflow: Likewise.
             merge: Whether several contexts share a forward pass. Faster where the device gains from it, but then a result can
                 differ in its last digits with its neighbours; the result says so. Without it every result is the same, bit for
                 bit, as from :meth:`decide`.
+            **options: See :class:`jevmlx.DecideOptions`.
 
         Yields:
             One result per context: a decision, or what was wrong with that context.
@@ -249,35 +230,46 @@ class Engine:
             SchemaError: The schema is at fault.
             ConfigError: An argument is at fault.
         """
-        options = Options(scoring, temperature, nonce_key, legal_mass, isolate, overflow, merge)
-        schema = schema if isinstance(schema, Schema) else Schema(schema)
+        asking = self.asking(schema, options, merge=merge)
         # What is wrong with the schema is wrong with every context: it is said at once.
-        check_supported(schema, isolate)
-        for part in schema.isolated() if isolate else (schema,):
-            self.compile(part, scoring)
-        return batch.stream(self, schema, contexts, options)
+        for part in asking.schema.isolated() if asking.options.isolate else (asking.schema,):
+            self.compile(part, asking.options.scoring)
+        return batch.stream(self, asking, contexts)
 
-    def ask(
-        self, schema: SchemaLike, context: str | None, messages: Messages | None, options: Options
-    ) -> Sequence[Question]:
+    def asking(self, schema: SchemaLike, options: Mapping[str, Any], *, merge: bool = False) -> Asking:
+        """Checks what is the same for all contexts.
+
+        Raises:
+            JevmlxError: Schema or options are at fault.
+        """
+        given = as_input(schema)
+        checked = Options.of(options, merge=merge)
+        check_schema(given.schema, checked)
+        return Asking(given, checked)
+
+    def ask(self, asking: Asking, context: str | None, messages: Messages | None) -> Asked:
         """Everything up to the device: compiles, renders and tokenizes.
 
         Raises:
             JevmlxError: Schema, context, messages or options are at fault.
         """
-        if not isinstance(schema, Schema):
-            schema = Schema(schema)
-        check_supported(schema, options.isolate)
-        if options.isolate:
-            return ask_alone(self.compile, schema, context, messages, options, self.context_window)
-        return [ask_together(self.compile, schema, context, messages, options, self.context_window)]
+        ask = ask_alone if asking.options.isolate else ask_together
+        asked = ask(self.compile, asking.schema, context, messages, asking.options, self.context_window)
+        self._check_calibration(asked, asking.options)
+        return asked
 
     def submit(self, call: Callable[P, T], *args: P.args, **kwargs: P.kwargs) -> Future[T]:
         """Queues a call for the device's thread."""
         return self._queue.submit(call, *args, **kwargs)
 
     def score(
-        self, ids: list[int], split: int, forest: TokenForest, options: Options, progress: Progress | None = None
+        self,
+        ids: list[int],
+        split: int,
+        forest: TokenForest,
+        options: Options,
+        progress: Progress | None = None,
+        keep: bool = False,
     ) -> BranchScores:
         """One prompt's branch logits; call it on the device's thread only.
 
@@ -285,88 +277,132 @@ class Engine:
             ModelError: The model gave logits that are no numbers, or ran out of memory.
         """
         return self._backend.score(
-            ids, split, forest, legal_mass=options.legal_mass, budget_bytes=self._budget, progress=progress
+            ids, split, forest, legal_mass=options.legal_mass, budget_bytes=self._budget, progress=progress, keep=keep
         )
 
-    def score_questions(
-        self, asked: Sequence[Question], options: Options, progress: Progress | None = None
-    ) -> list[BranchScores]:
-        """Every question's branch logits, each in a computation of its own; call it on the device's thread only.
+    def score_asked(self, asking: Asking, asked: Asked, progress: Progress | None = None) -> Deciding:
+        """Scores every question, each in a computation of its own, wave by wave; call it on the device's thread only.
 
         Raises:
             ModelError: The model gave logits that are no numbers, or ran out of memory.
+            ConstraintError: No answer satisfies the constraints, given what later waves were conditioned on.
         """
-        return [self.score(q.prompt.ids, q.split, q.compiled.forest, options, progress) for q in asked]
+        deciding = Deciding(asked, asking.options)
+        scorers = [
+            QuestionScorer(self._backend, group, question, asking.options, self._budget, self._priors)
+            for group in asked.groups
+            for question in group.questions
+        ]
+        deciding.hold((None, scorer.first(progress, keep=deciding.depth > 0)) for scorer in scorers)
+        for depth in range(1, deciding.depth + 1):
+            decided = deciding.decided()
+            deciding.hold([scorer.wave(depth, decided) for scorer in scorers])
+        return deciding
 
-    def decision(
-        self, asked: Sequence[Question], scores: Sequence[BranchScores], options: Options, merged: int = 0
-    ) -> Decision:
-        """Everything after the device: values, probabilities and the record."""
-        fields: dict[str, FieldResult] = {}
-        for question, found in zip(asked, scores, strict=True):
-            fields.update(_field_results(question, found, options.temperature))
-        first = asked[0]
-        return Decision(
-            fields=MappingProxyType(fields),
-            provenance=Provenance(
-                package_version=__version__,
-                prompt_version=first.prompt.version,
-                model_id=self.source.model_id,
-                model_revision=self._revision,
-                dtype=self._dtype,
-                computation=self._backend.mode,
-                profile=self.profile.name,
-                template_kwargs=self.profile.template_kwargs,
-                tokenizer_sha256=self._text.sha256,
-                **_hashes(asked, options.isolate),
-                scoring=options.scoring,
-                temperature=options.temperature,
-                merged=merged,
-                truncation=first.truncation,
-            ),
-            timings=_timings(asked, scores),
+    def decision(self, asking: Asking, deciding: Deciding) -> Decision:
+        """Everything after the device: values, probabilities and the record.
+
+        Raises:
+            ConstraintError: No answer satisfies the constraints.
+        """
+        fields = deciding.results()
+        decision = Decision(
+            fields=fields,
+            provenance=self._provenance(asking.options, deciding),
+            timings=_timings(deciding),
+        )
+        return decision.restored_by(asking.restore)
+
+    def _provenance(self, options: Options, deciding: Deciding) -> Provenance:
+        asked = deciding.asked
+        first = asked.first
+        calibration = options.calibration
+        return Provenance(
+            package_version=__version__,
+            prompt_version=_version(first, deciding.depth),
+            model_id=self.source.model_id,
+            model_revision=self._revision,
+            dtype=self._dtype,
+            computation=self._backend.mode,
+            profile=self.profile.name,
+            template_kwargs=self.profile.template_kwargs,
+            tokenizer_sha256=self._text.sha256,
+            prompt_sha256=_joined(asked, lambda question: question.prompt.sha256),
+            plan_hash=_joined(asked, lambda question: question.compiled.plan.plan_hash),
+            prompts=_prompt_records(deciding, options.isolate),
+            scoring=options.scoring,
+            temperature=None if calibration else options.temperature or 1.0,
+            calibration_sha256=calibration.sha256 if calibration else None,
+            prior_correction=options.prior_correction,
+            permutations=options.permutations,
+            rotate_scales=options.rotate_scales,
+            nonce=_nonce(first),
+            merged=deciding.merged,
+            truncation=first.truncation,
+        )
+
+    def _check_calibration(self, asked: Asked, options: Options) -> None:
+        if options.calibration is None:
+            return
+        first = asked.first
+        options.calibration.check(
+            model_id=self.source.model_id,
+            model_revision=self._revision,
+            prompt_version=_version(first, max(first.compiled.depths)),
+            scoring=options.scoring,
+            prior_correction=options.prior_correction,
+            permutations=options.permutations,
+            rotate_scales=options.rotate_scales,
         )
 
 
-def _field_results(question: Question, scores: BranchScores, temperature: float) -> dict[str, FieldResult]:
-    log_z = None if scores.log_z is None else scores.log_z.tolist()
-    rows = iter(row_scores(question.compiled.paths, scores.logits.tolist(), log_z))
-    results = {}
-    for name, spec in question.fields:
-        count = len(spec.choices) + 1 if spec.type == "multi" else 1
-        results[name] = field_result(name, spec, [next(rows) for _ in range(count)], temperature)
-    return results
+def _version(first: Question, depth: int) -> str:
+    return first.prompt.version + (DEPENDS_SUFFIX if depth else "")
 
 
-def _hashes(asked: Sequence[Question], isolate: bool) -> dict[str, Any]:
-    """What names the prompts and plans in the record."""
-    if not isolate:
-        return {"prompt_sha256": asked[0].prompt.sha256, "plan_hash": asked[0].compiled.plan.plan_hash}
-    own = {
-        question.fields[0][0]: {
-            "prompt_sha256": question.prompt.sha256,
-            "plan_hash": question.compiled.plan.plan_hash,
-        }
-        for question in asked
-    }
-    joined = {key: ",".join(hashes[key] for hashes in own.values()) for key in ("prompt_sha256", "plan_hash")}
-    return {key: hashlib.sha256(text.encode()).hexdigest() for key, text in joined.items()} | {"isolated": own}
+def _nonce(first: Question) -> Literal["plain", "keyed", "none"]:
+    if first.prompt.version == PROMPT_VERSION_MESSAGES:
+        return "none"
+    keyed = (PROMPT_VERSION_KEYED, PROMPT_VERSION_ISOLATED_KEYED)
+    return "keyed" if first.prompt.version in keyed else "plain"
 
 
-def _timings(asked: Sequence[Question], scores: Sequence[BranchScores]) -> Timings:
-    stats = [found.stats for found in scores]
+def _joined(asked: Asked, hash_of: Callable[[Question], str]) -> str:
+    """What names all groups' questions in the record: the hash itself where there is one."""
+    hashes = [hash_of(group.questions[0]) for group in asked.groups]
+    return hashes[0] if len(hashes) == 1 else hashlib.sha256(",".join(hashes).encode()).hexdigest()
+
+
+def _prompt_records(deciding: Deciding, isolate: bool) -> tuple[PromptRecord, ...]:
+    waves = iter(deciding.waves)
+    return tuple(
+        PromptRecord(
+            role=question.role,
+            field=group.fields[0][0] if isolate else None,
+            prompt_sha256=question.prompt.sha256,
+            plan_hash=question.compiled.plan.plan_hash,
+            waves=tuple(next(waves)),
+        )
+        for group in deciding.asked.groups
+        for question in group.questions
+    )
+
+
+def _timings(deciding: Deciding) -> Timings:
+    questions, stats = list(deciding.asked.questions), deciding.stats
     return Timings(
-        compile_s=sum(question.compile_s for question in asked),
-        render_s=sum(question.render_s for question in asked),
+        compile_s=sum(question.compile_s for question in questions),
+        render_s=sum(question.render_s for question in questions),
         prefill_s=sum(stat.prefill_s for stat in stats),
         rows_s=sum(stat.rows_s for stat in stats),
         projection_s=sum(stat.projection_s for stat in stats),
-        total_s=time.perf_counter() - asked[0].started,
+        total_s=time.perf_counter() - questions[0].started,
         cached_tokens=sum(stat.cached_tokens for stat in stats),
         computed_tokens=sum(stat.computed_tokens for stat in stats),
-        rows=sum(len(question.compiled.paths.rows) for question in asked),
+        rows=deciding.rows,
         row_tokens=sum(stat.row_tokens for stat in stats),
         padding_tokens=sum(stat.padding for stat in stats),
         waves=sum(stat.waves for stat in stats),
+        halved=sum(stat.halved for stat in stats),
         peak_bytes=max((stat.peak_bytes for stat in stats if stat.peak_bytes is not None), default=None),
     )

@@ -1,11 +1,16 @@
-"""Questions: what one forward pass is asked, ready for the device."""
+"""Questions: the prompts that one decision is made of, ready for the device.
+
+Mostly it is one prompt for all fields. Fields asked alone have a prompt each; every rotation of the choices is a prompt of its own,
+and so is the question about a text without content whose scores a prior correction subtracts.
+"""
 
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
 from functools import partial
+from typing import Literal
 
 from ._core import Field, Schema
 from .compiled import CompiledSchema
@@ -17,7 +22,10 @@ from .prompts import Prompt
 
 Compile = Callable[[Schema, str], CompiledSchema]
 Messages = Sequence[Mapping[str, str]]
+Role = Literal["question", "rotation", "prior"]
 
+# What a prior correction asks about.
+NO_CONTENT = "(no context provided)"
 # Two questions that differ from their first answer on: what their prompts share for a context, all questions' prompts share.
 _REFERENCES = (Schema({"answer": {"choices": ["A"]}}), Schema({"answer": {"choices": ["0"]}}))
 
@@ -27,24 +35,109 @@ class Question:
     """One prompt and the rows that follow it.
 
     Attributes:
-        fields: The caller's name and the spec of each field that is answered.
+        role: What it is asked for.
         compiled: The plan.
         prompt: The prompt.
         split: How many of the prompt's tokens are shared with other prompts and may be cached.
+        weight: How many rotations led to this very prompt.
         truncation: What was left out of the context.
         started: When work on it began, by ``time.perf_counter``.
         compile_s: Seconds of compiling.
         render_s: Seconds of rendering and tokenizing.
     """
 
-    fields: tuple[tuple[str, Field], ...]
+    role: Role
     compiled: CompiledSchema
     prompt: Prompt
     split: int
+    weight: int
     truncation: Truncation | None
     started: float
     compile_s: float
     render_s: float
+
+
+@dataclass(frozen=True)
+class Group:
+    """Fields that are answered together, and the prompts that answer them.
+
+    Attributes:
+        fields: The caller's name and the spec of each field.
+        questions: The question itself, then its rotations, then the one about no content.
+    """
+
+    fields: tuple[tuple[str, Field], ...]
+    questions: tuple[Question, ...]
+
+
+@dataclass(frozen=True)
+class Asked:
+    """Everything a decision asks.
+
+    Attributes:
+        schema: The caller's schema.
+        groups: All fields in one group, or a group each.
+    """
+
+    schema: Schema
+    groups: tuple[Group, ...]
+
+    @property
+    def first(self) -> Question:
+        """The first question."""
+        return self.groups[0].questions[0]
+
+    @property
+    def questions(self) -> Iterator[Question]:
+        """All prompts, in the order they are scored in."""
+        return (question for group in self.groups for question in group.questions)
+
+
+@dataclass(frozen=True)
+class _Asker:
+    """Makes the prompts of one group."""
+
+    compile_schema: Compile
+    options: Options
+    window: int | None
+    split: Callable[[CompiledSchema, Prompt], int]
+
+    def question(self, schema: Schema, role: Role, render: Callable[..., Prompt], context: str | None) -> Question:
+        """One prompt; ``render`` takes a compiled schema and a context."""
+        started = time.perf_counter()
+        compiled = self.compile_schema(schema, self.options.scoring)
+        compiled_at = time.perf_counter()
+        again = partial(render, compiled)
+        prompt, truncation = _fit(compiled, again(context), context, self.options, self.window, again)
+        split = self.split(compiled, prompt)
+        render_s = time.perf_counter() - compiled_at
+        return Question(role, compiled, prompt, split, 1, truncation, started, compiled_at - started, render_s)
+
+    def variants(
+        self,
+        schema: Schema,
+        render: Callable[..., Prompt],
+        context: str | None,
+        render_prior: Callable[..., Prompt],
+    ) -> tuple[Question, ...]:
+        """The question, its rotations where they differ, and the prior."""
+        made = [self.question(schema, "question", render, context)]
+        places = {_identity(made[0]): 0}
+        for step in range(1, self.options.permutations):
+            rotated = schema.rotated(step, self.options.permutations, self.options.rotate_scales)
+            asked = self.question(rotated, "rotation", render, context)
+            at = places.setdefault(_identity(asked), len(made))
+            if at == len(made):
+                made.append(asked)
+            else:
+                made[at] = replace(made[at], weight=made[at].weight + 1)
+        if self.options.prior_correction:
+            made.append(self.question(schema.canonical(), "prior", render_prior, NO_CONTENT))
+        return tuple(made)
+
+
+def _identity(question: Question) -> tuple[str, str]:
+    return question.prompt.sha256, question.compiled.plan.plan_hash
 
 
 def ask_together(
@@ -54,22 +147,25 @@ def ask_together(
     messages: Messages | None,
     options: Options,
     window: int | None,
-) -> Question:
+) -> Asked:
     """All fields in one prompt.
 
     Raises:
         JevmlxError: Schema, context, messages or options are at fault.
     """
-    started = time.perf_counter()
-    compiled = compile_schema(schema, options.scoring)
-    compiled_at = time.perf_counter()
-    prompt = compiled.prompt(context, messages, options.nonce_key)
-    render = partial(compiled.prompt, nonce_key=options.nonce_key)
-    prompt, truncation = _fit(compiled, prompt, context, options, window, render)
-    names = tuple((spec.name, spec) for spec in compiled.fields)
-    split = compiled.split(prompt)
-    render_s = time.perf_counter() - compiled_at
-    return Question(names, compiled, prompt, split, truncation, started, compiled_at - started, render_s)
+    key = options.nonce_key
+
+    def render(compiled: CompiledSchema, text: str | None) -> Prompt:
+        return compiled.prompt(text, messages, key)
+
+    def render_prior(compiled: CompiledSchema, text: str) -> Prompt:
+        if messages is None:
+            return compiled.prompt(text, nonce_key=key)
+        return compiled.prompt(None, [{"role": "user", "content": text}])
+
+    asker = _Asker(compile_schema, options, window, CompiledSchema.split)
+    questions = asker.variants(schema, render, context, render_prior)
+    return Asked(schema, (Group(questions[0].compiled.named_fields, questions),))
 
 
 def ask_alone(
@@ -79,7 +175,7 @@ def ask_alone(
     messages: Messages | None,
     options: Options,
     window: int | None,
-) -> list[Question]:
+) -> Asked:
     """Every field in a prompt of its own, after the context: what comes before the question is the same for all.
 
     Raises:
@@ -87,22 +183,23 @@ def ask_alone(
     """
     if messages is not None or context is None:
         raise ConfigError("config.isolate", "isolate asks about a context; give a context, and no messages", "isolate")
-    references = [compile_schema(reference, "labels") for reference in _REFERENCES]
-    first, second = (reference.isolated_prompt(context, options.nonce_key).ids for reference in references)
-    common = first[: shared_length(first, second)]
-    questions = []
+
+    def render(compiled: CompiledSchema, text: str) -> Prompt:
+        return compiled.isolated_prompt(text, options.nonce_key)
+
+    references = [render(compile_schema(reference, "labels"), context).ids for reference in _REFERENCES]
+    common = references[0][: shared_length(*references)]
+
+    def split(_compiled: CompiledSchema, prompt: Prompt) -> int:
+        # Up to the question all prompts about this context are the same, and their state is worth keeping.
+        return min(shared_length(common, prompt.ids), len(prompt.ids) - 1)
+
+    asker = _Asker(compile_schema, options, window, split)
+    groups = []
     for spec, alone in zip(schema.fields, schema.isolated(), strict=True):
-        started = time.perf_counter()
-        compiled = compile_schema(alone, options.scoring)
-        compiled_at = time.perf_counter()
-        render = partial(compiled.isolated_prompt, nonce_key=options.nonce_key)
-        prompt, truncation = _fit(compiled, render(context), context, options, window, render)
-        split = min(shared_length(common, prompt.ids), len(prompt.ids) - 1)
-        names = ((spec.name, compiled.fields[0]),)
-        render_s = time.perf_counter() - compiled_at
-        made = Question(names, compiled, prompt, split, truncation, started, compiled_at - started, render_s)
-        questions.append(made)
-    return questions
+        questions = asker.variants(alone, render, context, render)
+        groups.append(Group(((spec.name, questions[0].compiled.fields[0]),), questions))
+    return Asked(schema, tuple(groups))
 
 
 def _fit(

@@ -11,9 +11,8 @@ from rich.markup import escape
 from rich.table import Table
 from rich.text import Text
 
+from .. import display
 from ..results import Decision, FieldResult
-
-_BAR = 20  # characters of a bar that stands for probability 1
 
 
 def _console() -> Console:
@@ -44,29 +43,22 @@ def decision(result: Decision) -> None:
 
 def _add_field(table: Table, found: FieldResult) -> None:
     mass = "" if found.legal_mass is None else f"{found.legal_mass:.3f}"
+    p = "" if found.probability is None else f"{found.probability:.1%}"
+    table.add_row(_bold(found.name), _bold(display.shown_value(found)), _bar(found.probability), p, mass)
     if found.type == "multi":
-        value = ", ".join(map(str, found.value)) if isinstance(found.value, list) and found.value else "–"
-        table.add_row(_bold(found.name), _bold(value), "", "", mass)
-        shown = list(found.probabilities.items())
+        others = list(found.probabilities.items())
     else:
-        shown = list(found.alternatives())
-        choice, probability = shown.pop(0)
-        table.add_row(_bold(found.name), _bold(_name(choice)), _bar(probability), f"{probability:.1%}", mass)
-    for choice, probability in shown:
-        table.add_row("", Text(_name(choice), "dim"), _bar(probability), f"{probability:.1%}", "")
+        others = [(other.choice, other.probability) for other in display.others(found)]
+    for choice, probability in others:
+        table.add_row("", Text(display.name_of(choice), "dim"), _bar(probability), f"{probability:.1%}", "")
 
 
 def _bold(text: str) -> Text:
     return Text(text, "bold")
 
 
-def _name(choice: object) -> str:
-    return choice if isinstance(choice, str) else ("true" if choice else "false")
-
-
-def _bar(probability: float) -> Text:
-    filled = round(probability * _BAR)
-    return Text("█" * filled + "·" * (_BAR - filled), "cyan")
+def _bar(probability: float | None) -> Text:
+    return Text("" if probability is None else display.bar(probability), "cyan")
 
 
 def explanation(found: Mapping[str, Any]) -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
-from typing import Protocol
+from typing import Any, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
@@ -40,6 +40,11 @@ class Stats:
     halved: int
     peak_bytes: int | None
 
+    @classmethod
+    def nothing(cls) -> Stats:
+        """The cost of what was not computed."""
+        return cls(0.0, 0.0, 0.0, 0, 0, 0, 0, 0, 0, None)
+
     def share(self, parts: int) -> Stats:
         """These costs shared out evenly."""
         return replace(
@@ -59,11 +64,13 @@ class BranchScores:
         logits: Of the allowed tokens, as the model defines them (after its scaling and soft-capping), float32, shape (allowed,).
         log_z: Log-sum-exp of the whole vocabulary's logits per branch, float32, shape (branches,); ``None`` if not asked for.
         stats: What it cost.
+        after: The backend's state after the prompt, for :meth:`Backend.score_more`; ``None`` unless it was asked to keep it.
     """
 
     logits: NDArray[np.float32]
     log_z: NDArray[np.float32] | None
     stats: Stats
+    after: Any = None
 
 
 class Backend(Protocol):
@@ -86,6 +93,7 @@ class Backend(Protocol):
         legal_mass: bool = True,
         budget_bytes: int | None = None,
         progress: Callable[[int, int], None] | None = None,
+        keep: bool = False,
     ) -> BranchScores:
         """Logits at the forest's branches after a prompt.
 
@@ -98,6 +106,23 @@ class Backend(Protocol):
                 computed in parts of a fixed size, so a budget changes no number: one that is too small for a part is refused.
             progress: Told (prompt tokens computed, prompt tokens to compute) after each part of a prompt; tokens that are
                 held count as neither.
+            keep: Whether more forests will follow the same prompt; changes no number.
+
+        Raises:
+            ModelError: ``model.non_finite``, ``model.out_of_memory``.
+            ConfigError: ``config.memory_budget``.
+        """
+
+    def score_more(
+        self, after: Any, forest: TokenForest, *, legal_mass: bool = True, budget_bytes: int | None = None
+    ) -> BranchScores:
+        """Logits at the branches of another forest after the same prompt, of which nothing is computed again.
+
+        Args:
+            after: From the prompt's own scores, made with ``keep``.
+            forest: What follows the prompt.
+            legal_mass: See :meth:`score`.
+            budget_bytes: See :meth:`score`.
 
         Raises:
             ModelError: ``model.non_finite``, ``model.out_of_memory``.

@@ -9,7 +9,9 @@ cache holds, how much memory is allowed, and what else is asked never move a bou
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -20,7 +22,7 @@ from .backend import BranchScores, Stats
 from .forest import TokenForest
 from .mlx_load import mx, on_cpu, prepare_device
 from .mlx_memory import is_out_of_memory
-from .mlx_onepass import CPU_SHAPES, GPU_SHAPES, OnePass, Shapes
+from .mlx_onepass import CPU_SHAPES, GPU_SHAPES, After, OnePass, Shapes
 from .mlx_paths import PerPath
 from .mlx_prefix import PrefixCache
 from .mlx_probe import probe
@@ -73,24 +75,41 @@ class MlxBackend:
         legal_mass: bool = True,
         budget_bytes: int | None = None,
         progress: Callable[[int, int], None] | None = None,
+        keep: bool = False,
     ) -> BranchScores:
         """See :meth:`jevmlx.scoring.backend.Backend.score`."""
         ids = np.asarray(prompt_ids, np.int32)
-        if not len(forest.branch_nodes):
+        if not len(forest.branch_nodes) and not keep:
             return _nothing(legal_mass)
-        if split == len(ids) and (forest.branch_nodes < 0).any():
+        if split == len(ids) and (keep or (forest.branch_nodes < 0).any()):
             # The first branch is read off the prompt's last token, which a kept state no longer shows.
             split -= 1
-        try:
-            return self._score(ids, split, forest, legal_mass, budget_bytes, progress or _quiet)
-        except (RuntimeError, MemoryError) as error:
-            if not is_out_of_memory(error):
-                raise
-            raise ModelError(
-                "model.out_of_memory",
-                f"{len(ids)} prompt tokens and {len(forest.tokens)} tokens of answers do not fit into memory ({error}); "
-                "shorten the context, ask fewer fields at once, or take a smaller model",
-            ) from error
+        with _memory_told(len(ids), len(forest.tokens)):
+            return self._score(ids, split, forest, legal_mass, budget_bytes, progress or _quiet, keep)
+
+    def score_more(
+        self, after: After, forest: TokenForest, *, legal_mass: bool = True, budget_bytes: int | None = None
+    ) -> BranchScores:
+        """See :meth:`jevmlx.scoring.backend.Backend.score_more`."""
+        if not len(forest.branch_nodes):
+            return _nothing(legal_mass)
+        with _memory_told(after.tokens, len(forest.tokens)):
+            started = time.perf_counter()
+            mx.reset_peak_memory()
+            self._admit(after.state, 0, forest, legal_mass, budget_bytes)
+            hidden, work = self._runner.more(after, forest)
+            passed = time.perf_counter()
+            logits, log_z = self._project(hidden, forest, legal_mass)
+            stats = replace(
+                Stats.nothing(),
+                rows_s=passed - started,
+                projection_s=time.perf_counter() - passed,
+                row_tokens=work.tokens,
+                waves=work.waves,
+                halved=work.halved,
+                peak_bytes=mx.get_peak_memory(),
+            )
+            return BranchScores(logits, log_z, stats)
 
     def _score(
         self,
@@ -100,6 +119,7 @@ class MlxBackend:
         legal_mass: bool,
         budget: int | None,
         progress: Callable[[int, int], None],
+        keep: bool,
     ) -> BranchScores:
         started = time.perf_counter()
         mx.reset_peak_memory()
@@ -123,7 +143,7 @@ class MlxBackend:
         last = ids[between[-1] if between else split :]
         self._admit(state, len(last), forest, legal_mass, budget)
         prefilled = time.perf_counter()
-        hidden, work = self._runner.finish(state, last, forest)
+        hidden, work, after = self._runner.finish(state, last, forest, keep=keep)
         progress(total, total)
         passed = time.perf_counter()
         logits, log_z = self._project(hidden, forest, legal_mass)
@@ -139,7 +159,7 @@ class MlxBackend:
             halved=work.halved,
             peak_bytes=mx.get_peak_memory(),
         )
-        return BranchScores(logits, log_z, stats)
+        return BranchScores(logits, log_z, stats, after)
 
     def _admit(self, state: Any, chain: int, forest: TokenForest, legal_mass: bool, budget: int | None) -> None:
         """Refuses what a budget does not allow. It is not computed in smaller parts: that would change the numbers."""
@@ -160,6 +180,9 @@ class MlxBackend:
         self, hidden: mx.array, forest: TokenForest, legal_mass: bool
     ) -> tuple[NDArray[np.float32], NDArray[np.float32] | None]:
         """Logits of the allowed tokens and, if asked for, the whole vocabulary's log-sum-exp; from hidden states."""
+        if not len(forest.branch_nodes):
+            none = np.zeros(0, np.float32)
+            return none, none if legal_mass else None
         logits = self._head.logits(hidden[mx.array(forest.branch_of)], mx.array(forest.branch_tokens))
         found = np.array(logits.astype(mx.float32))
         if not np.isfinite(found).all():
@@ -191,5 +214,19 @@ def _non_finite() -> ModelError:
 def _nothing(legal_mass: bool) -> BranchScores:
     """The answer where nothing is to be decided."""
     none = np.zeros(0, np.float32)
-    stats = Stats(0.0, 0.0, 0.0, 0, 0, 0, 0, 0, 0, None)
-    return BranchScores(none, none if legal_mass else None, stats)
+    return BranchScores(none, none if legal_mass else None, Stats.nothing())
+
+
+@contextmanager
+def _memory_told(prompt: int, answers: int) -> Iterator[None]:
+    """Makes an error that says what to do of memory that runs out."""
+    try:
+        yield
+    except (RuntimeError, MemoryError) as error:
+        if not is_out_of_memory(error):
+            raise
+        raise ModelError(
+            "model.out_of_memory",
+            f"{prompt} prompt tokens and {answers} tokens of answers do not fit into memory ({error}); "
+            "shorten the context, ask fewer fields at once, or take a smaller model",
+        ) from error

@@ -73,6 +73,21 @@ class Work:
         self.waves += 1
 
 
+@dataclass(frozen=True)
+class After:
+    """Where a prompt ended, for forests that follow it later.
+
+    Attributes:
+        state: The whole prompt's state.
+        last: The last token's hidden state, shape (1, dims).
+        tokens: The prompt's tokens, as far as they are known.
+    """
+
+    state: Any
+    last: mx.array
+    tokens: int
+
+
 class OnePass:
     """Runs prompts and forests through a model's body.
 
@@ -116,33 +131,44 @@ class OnePass:
         first = chain + (len(waves[0].tokens) if together else 0)
         return max(self._needs.of_pass(tokens, start + keys) for tokens, keys in [*passes, (first, first)])
 
-    def finish(self, state: State, ids: NDArray[np.int32], forest: TokenForest) -> tuple[mx.array, Work]:
+    def finish(
+        self, state: State, ids: NDArray[np.int32], forest: TokenForest, *, keep: bool = False
+    ) -> tuple[mx.array, Work, After | None]:
         """Runs the prompt's last chunk and the forest.
 
         Args:
             state: After what is before the chunk.
             ids: The chunk; may be empty if no branch is read off it.
             forest: What follows.
+            keep: Whether other forests will follow; then there is a chunk.
 
         Returns:
-            Hidden states at the branches, shape (branches, dims), computed; and what was done.
+            Hidden states at the branches, shape (branches, dims), computed; what was done; and, if kept, where the prompt ended.
         """
         work = Work()
+        end = length(state) + len(ids)
         first, *rest = forest.waves(self._shapes.wave)
         if self._together(length(state), len(ids), first):
             try:
-                last, rows, state = self._pass(state, ids, first, None, keep=bool(rest))
+                last, rows, state = self._pass(state, ids, first, None, keep=keep or bool(rest))
             except (RuntimeError, MemoryError) as error:
                 if not is_out_of_memory(error):
                     raise
                 work.halved += 1
             else:
                 work.count(first)
-                return mx.concatenate([rows, *self._waves(state, rest, last, work)]), work
+                hidden = mx.concatenate([rows, *self._waves(state, rest, last, work)])
+                return hidden, work, After(state, last, end) if keep else None
         before: mx.array | None = None
         if len(ids):
             before, _, state = self._pass(state, ids, None, None, keep=True)
-        return mx.concatenate(self._waves(state, [first, *rest], before, work)), work
+        hidden = mx.concatenate(self._waves(state, [first, *rest], before, work))
+        return hidden, work, After(state, before, end) if keep and before is not None else None
+
+    def more(self, after: After, forest: TokenForest) -> tuple[mx.array, Work]:
+        """Runs another forest after a prompt: hidden states at its branches, and what was done."""
+        work = Work()
+        return mx.concatenate(self._waves(after.state, forest.waves(self._shapes.wave), after.last, work)), work
 
     def _together(self, start: int, chain: int, first: TokenForest) -> bool:
         return chain == 0 or chain + len(first.tokens) <= self._shapes.room(start)

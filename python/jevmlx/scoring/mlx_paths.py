@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 
 from .forest import TokenForest
 from .mlx_load import mx, tree_flatten
-from .mlx_onepass import Shapes, Work
+from .mlx_onepass import After, Shapes, Work
 
 Caches = list[Any]
 
@@ -49,28 +49,36 @@ class PerPath:
         """What :meth:`finish` takes beside the prompt's state, in bytes: a copy of it."""
         return self.size(state)
 
-    def finish(self, state: Caches, ids: NDArray[np.int32], forest: TokenForest) -> tuple[mx.array, Work]:
+    def finish(
+        self, state: Caches, ids: NDArray[np.int32], forest: TokenForest, *, keep: bool = False
+    ) -> tuple[mx.array, Work, After | None]:
         """Runs the prompt's last chunk and the path to each branch.
 
         Args:
             state: After what is before the chunk.
             ids: The chunk; may be empty if no branch is read off it.
             forest: What follows.
+            keep: Whether other forests will follow; then there is a chunk.
 
         Returns:
-            Hidden states at the branches, shape (branches, dims), computed; and what was done.
+            Hidden states at the branches, shape (branches, dims), computed; what was done; and, if kept, where the prompt ended.
         """
-        work = Work()
         last = mx.zeros((1, 1))  # Read only if there is a chunk.
         if len(ids):
             last, state = self._run(state, ids)
+        after = After(state, last, len(ids))
+        return (*self.more(after, forest), after if keep else None)
+
+    def more(self, after: After, forest: TokenForest) -> tuple[mx.array, Work]:
+        """Runs the paths of another forest after a prompt: hidden states at its branches, and what was done."""
+        work = Work()
         rows = []
         for node in forest.branch_nodes.tolist():
             path = forest.tokens[forest.path(node)]
-            rows.append(self._run(state, path)[0] if len(path) else last)
+            rows.append(self._run(after.state, path)[0] if len(path) else after.last)
             work.tokens += len(path)
             work.waves += 1
-        return mx.concatenate(rows), work
+        return mx.concatenate(rows) if rows else after.last[:0], work
 
     def _run(self, state: Caches, ids: NDArray[np.int32]) -> tuple[mx.array, Caches]:
         """Tokens on a copy of the caches: the last one's hidden state, shape (1, dims), and the copy, computed."""
