@@ -25,6 +25,7 @@ from .asking import Asking, SchemaLike, as_input
 from .compiled import CompiledSchema
 from .deciding import Deciding
 from .device import DeviceQueue
+from .inputs import choose_schema, judge_schema, rate_schema
 from .models import ModelSource, resolve
 from .models.cache import folder_hash
 from .options import DecideOptions, Options, check_schema
@@ -191,6 +192,33 @@ class Engine:
         asking = self.asking(schema, options)
         asked = self.ask(asking, context, messages)
         return self.decision(asking, self._queue.run(self.score_asked, asking, asked, progress))
+
+    def choose(
+        self,
+        context: str,
+        choices: Sequence[str] | Mapping[str, str],
+        question: str = "",
+        *,
+        several: bool = False,
+        allow_none: bool = False,
+        **options: Unpack[DecideOptions],
+    ) -> Decision:
+        """Which of these? One question about a text; its result is ``Decision.answer``. See :func:`jevmlx.inputs.choose_schema`."""
+        return self.decide(choose_schema(choices, question, several=several, allow_none=allow_none), context, **options)
+
+    def judge(self, context: str, question: str, **options: Unpack[DecideOptions]) -> Decision:
+        """Is this so? See :meth:`choose` and :func:`jevmlx.inputs.judge_schema`."""
+        return self.decide(judge_schema(question), context, **options)
+
+    def rate(
+        self,
+        context: str,
+        levels: Sequence[str] | Mapping[str, str] | int,
+        question: str = "",
+        **options: Unpack[DecideOptions],
+    ) -> Decision:
+        """How much? See :meth:`choose` and :func:`jevmlx.inputs.rate_schema`."""
+        return self.decide(rate_schema(levels, question), context, **options)
 
     async def adecide(
         self,

@@ -280,6 +280,17 @@ class Decision(_Model):
         """
         return self.values if self._restore is None else self._restore(self.values)
 
+    @property
+    def answer(self) -> FieldResult:
+        """The result of the only field, as of ``Engine.choose``, ``judge`` and ``rate``.
+
+        Raises:
+            KeyError: There are several fields.
+        """
+        if len(self.fields) != 1:
+            raise KeyError("there are several fields; name one, as in decision['field']")
+        return next(iter(self.fields.values()))
+
     def restored_by(self, restore: Callable[[Mapping[str, Any]], Any]) -> Decision:
         """This decision, with what makes the caller's own type of its values."""
         self._restore = restore

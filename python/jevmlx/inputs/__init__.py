@@ -1,22 +1,8 @@
-"""Placeholder until the package is written."""
+"""Schemas in the forms that people have them in: mappings, JSON, files, classes, JSON Schema."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass
-from typing import Any
+from .one_field import choose_schema, judge_schema, rate_schema
+from .source import SchemaInput, schema_of
 
-from .._core import Schema
-
-
-@dataclass(frozen=True)
-class SchemaInput:
-    """A schema and the way back."""
-
-    schema: Schema
-    restore: Callable[[Mapping[str, Any]], Any]
-
-
-def schema_of(source: Any) -> SchemaInput:
-    """A schema."""
-    return SchemaInput(Schema(source), dict)
+__all__ = ["SchemaInput", "choose_schema", "judge_schema", "rate_schema", "schema_of"]
