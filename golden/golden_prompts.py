@@ -21,6 +21,8 @@ HERE = Path(__file__).resolve().parent
 sys.path.insert(0, str(HERE.parent / "tests"))
 
 import jevmlx  # noqa: E402
+from jevmlx._core import DEPENDS_SUFFIX  # noqa: E402
+from jevmlx.tokenizers import TextTokenizer, adapt  # noqa: E402
 from reference import vectors  # noqa: E402
 from reference.loading import FAKE, content_sha256, load_tokenizer, revisions  # noqa: E402
 from reference.vectors import Case, Vector, file_name, nonce_key, vector_bytes  # noqa: E402
@@ -44,7 +46,7 @@ def product_vector(case: Case, root: Path) -> Vector:
         nonce_key=key,
         isolated=isolated,
     )
-    return {
+    vector = {
         "case": case["case"],
         "input": {name: case[name] for name in vectors.ASKED if name in case}
         | {
@@ -60,6 +62,18 @@ def product_vector(case: Case, root: Path) -> Vector:
         "token_ids_sha256": jevmlx.token_ids_sha256(rendered.ids),
         "tokenizer_revision": recorded["revision"],
     }
+    if "decided" in case:
+        vector["waves"] = list(_waves(plan, case["decided"], adapt(tokenizer), rendered.version + DEPENDS_SUFFIX))
+    return vector
+
+
+def _waves(plan: jevmlx.Plan, decided: dict[str, str], tokenizer: TextTokenizer, version: str) -> Iterator[Vector]:
+    """The plans of the fields that depend on others, depth by depth."""
+    fields = plan.schema.fields
+    indices = [field.choices.index(decided[field.name]) if field.name in decided else 0 for field in fields]
+    for depth in range(1, max(plan.depths()) + 1):
+        wave = plan.wave(depth, indices, tokenizer.encode_data)
+        yield {"plan": wave.to_dict(), "plan_hash": wave.plan_hash, "prompt_version": version}
 
 
 def _system(plan: jevmlx.Plan, case: Case, supports_system: bool) -> str:

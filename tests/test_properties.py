@@ -2,6 +2,7 @@
 
 import string
 
+import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
@@ -29,6 +30,8 @@ def specs(draw):
         spec["choices"] = choices
     if draw(st.booleans()):
         spec["description"] = draw(st.text(st.characters(exclude_categories=["Cs"]), max_size=20))
+    if kind != "boolean" and kind != "multi" and "none of the above" not in choices:
+        spec |= draw(st.sampled_from([{}, {}, {"ordered": True}, {"allow_none_of_above": True}]))
     if draw(st.booleans()):
         spec["choice_descriptions"] = draw(st.dictionaries(st.sampled_from(choices), TEXT, max_size=3))
     return spec
@@ -124,3 +127,55 @@ def test_the_id_hash_is_the_references(ids):
     import json
 
     assert jevmlx.token_ids_sha256(ids) == hashlib.sha256(json.dumps(ids).encode()).hexdigest()
+
+
+@st.composite
+def dependent(draw):
+    """A schema of scalar fields, some under others, and a choice for each."""
+    schema = draw(SCHEMAS.filter(lambda schema: all(spec.get("type") != "multi" for spec in schema.values())))
+    names = list(schema)
+    for index in range(1, len(names)):
+        if draw(st.booleans()):
+            schema[names[index]]["depends_on"] = draw(st.sampled_from(names[:index]))
+    # The order that fields stand in has nothing to do with what depends on what.
+    schema = {name: schema[name] for name in draw(st.permutations(names))}
+    fields = reference_schema.fields_of(schema)
+    return schema, {field.name: draw(st.sampled_from(field.choices)) for field in fields}
+
+
+@settings(max_examples=150, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+@given(asked=dependent(), toy=TOYS, scoring=st.sampled_from(["labels", "slots"]))
+def test_waves_are_the_references(asked, toy, scoring):
+    schema, decided = asked
+    fields, expected = by_reference(schema, toy, scoring)
+    if expected is None:
+        return
+
+    def encode(texts):
+        return [toy.encode(text) for text in texts]
+
+    plan = jevmlx.compile_plan(schema, toy, scoring)
+    indices = [field.choices.index(decided[field.name]) for field in plan.schema.fields]
+    for depth in range(1, max(plan.depths()) + 1):
+        try:
+            wave = reference_plan.compile_wave(fields, expected, depth, decided, encode)
+        except ValueError:
+            with pytest.raises(jevmlx.CompileError):
+                plan.wave(depth, indices, encode)
+            continue
+        found = plan.wave(depth, indices, encode)
+        assert found.to_dict() == wave
+        assert found.plan_hash == jsontext.plan_hash(wave)
+        assert [plan.schema.fields[index].name for index in found.fields] == list(wave["fields"])
+
+
+@given(schema=SCHEMAS, of=st.integers(1, 9), step=st.integers(0, 8), scales=st.booleans())
+def test_rotations_and_the_canonical_order_are_the_references(schema, of, step, scales):
+    fields = reference_schema.fields_of(schema)
+    turned = jevmlx.Schema(schema).rotated(step % of, of, scales)
+    sorted_ = jevmlx.Schema(schema).canonical()
+    for index, field in enumerate(fields):
+        assert list(turned.fields[index].choices) == reference_schema.rotated(field, step % of, of, scales).choices
+        assert list(sorted_.fields[index].choices) == reference_schema.canonical(field).choices
+        for other in (turned, sorted_):
+            assert other.fields[index].choice_descriptions == jevmlx.Schema(schema).fields[index].choice_descriptions

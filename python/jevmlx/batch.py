@@ -31,6 +31,7 @@ class Item:
     """One context of the batch: what is asked about it, or why nothing is."""
 
     index: int
+    context: Any
     asked: Asked | JevmlxError
 
 
@@ -42,7 +43,7 @@ def stream(engine: Engine, asking: Asking, contexts: Iterable[Any]) -> Iterator[
         asking: A schema that compiles, and checked options.
         contexts: Texts, UTF-8 bytes, or lists of chat messages.
     """
-    items = (Item(index, _ask(engine, asking, context)) for index, context in enumerate(contexts))
+    items = (Item(index, context, _ask(engine, asking, context)) for index, context in enumerate(contexts))
     groups = _groups(items) if asking.options.merge else ([item] for item in items)
     pending: deque[tuple[list[Item], Future[list[Outcome]]]] = deque()
     try:
@@ -132,7 +133,10 @@ def _results(
     engine: Engine, asking: Asking, group: list[Item], future: Future[list[Outcome]]
 ) -> Iterator[Decision | DecisionError]:
     for item, outcome in zip(group, future.result(), strict=True):
-        yield _result(engine, asking, item.index, outcome)
+        result = _result(engine, asking, item.index, outcome)
+        text = item.context if isinstance(item.context, (str, bytes)) else None
+        engine.record(asking, text, None if text is not None else item.context, result)
+        yield result
 
 
 def _result(engine: Engine, asking: Asking, index: int, outcome: Outcome) -> Decision | DecisionError:

@@ -10,7 +10,7 @@ import weakref
 from collections import OrderedDict
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import Future
-from typing import Any, Literal, ParamSpec, TypeVar, Unpack
+from typing import TYPE_CHECKING, Any, Literal, ParamSpec, TypeVar, Unpack
 
 from . import batch
 from ._core import (
@@ -38,6 +38,9 @@ from .scoring.backend import Backend, BranchScores
 from .scoring.forest import TokenForest
 from .tokenizers import TextTokenizer, adapt
 
+if TYPE_CHECKING:
+    from .audit import AuditLog
+
 # Compiled schemas held; one of 255 choices takes some 50 kB.
 _MAX_PLANS = 256
 
@@ -54,6 +57,7 @@ def load(
     dtype: str | None = None,
     prefix_cache_bytes: int | None = None,
     memory_budget_bytes: int | None = None,
+    audit: AuditLog | None = None,
 ) -> Engine:
     """Loads a model.
 
@@ -63,6 +67,7 @@ def load(
         dtype: ``"float32"``, ``"float16"`` or ``"bfloat16"``; by default float32 on a CPU and the model's own on a GPU.
         prefix_cache_bytes: Bound of the cache of schema prefixes' KV state; ``None`` for the backend's own.
         memory_budget_bytes: Bound of the memory one decision's rows may take beside its prompt; ``None`` for no bound.
+        audit: Where every decision is recorded before it is given; see :class:`jevmlx.audit.AuditLog`.
 
     Raises:
         ModelError: The model cannot be found, is incomplete, does not fit, or is of a kind that cannot be scored.
@@ -86,6 +91,7 @@ def load(
             dtype=loaded.dtype,
             context_window=loaded.context_window,
             memory_budget_bytes=memory_budget_bytes,
+            audit=audit,
         )
     except BaseException:
         queue.close()
@@ -116,6 +122,7 @@ class Engine:
         dtype: str,
         context_window: int | None,
         memory_budget_bytes: int | None = None,
+        audit: AuditLog | None = None,
     ) -> None:
         self.source = source
         self.model = model
@@ -129,6 +136,7 @@ class Engine:
         self._finalizer = weakref.finalize(self, queue.close)
         self._dtype = dtype
         self._budget = memory_budget_bytes
+        self._audit = audit
         # A folder names its bytes; a hub revision already does.
         self._revision = source.revision or source.content_hash or folder_hash(source.path)
         self._plans: OrderedDict[tuple[Schema, str], CompiledSchema] = OrderedDict()
@@ -188,10 +196,13 @@ class Engine:
             CalibrationError: The calibration was made for something else.
             ModelError: The model gave logits that are no numbers, or ran out of memory.
             ConfigError: An option is at fault.
+            AuditError: The decision cannot be recorded.
         """
         asking = self.asking(schema, options)
         asked = self.ask(asking, context, messages)
-        return self.decision(asking, self._queue.run(self.score_asked, asking, asked, progress))
+        decision = self.decision(asking, self._queue.run(self.score_asked, asking, asked, progress))
+        self.record(asking, context, messages, decision)
+        return decision
 
     def choose(
         self,
@@ -231,7 +242,10 @@ class Engine:
         """:meth:`decide` for asyncio; cancelling it frees its place in the queue."""
         asking = self.asking(schema, options)
         asked = await asyncio.to_thread(self.ask, asking, context, messages)
-        return self.decision(asking, await self._queue.run_async(self.score_asked, asking, asked, None))
+        decision = self.decision(asking, await self._queue.run_async(self.score_asked, asking, asked, None))
+        if self._audit is not None:
+            await asyncio.to_thread(self.record, asking, context, messages, decision)
+        return decision
 
     def decide_many(
         self,
@@ -340,6 +354,21 @@ class Engine:
             timings=_timings(deciding),
         )
         return decision.restored_by(asking.restore)
+
+    def record(
+        self,
+        asking: Asking,
+        context: str | bytes | None,
+        messages: Messages | None,
+        result: Decision | DecisionError,
+    ) -> None:
+        """Writes a result to the audit log, if there is one.
+
+        Raises:
+            AuditError: It cannot be written; the result must not be given then.
+        """
+        if self._audit is not None:
+            self._audit.record(asking.source, context, messages, asking.options, result)
 
     def _provenance(self, options: Options, deciding: Deciding) -> Provenance:
         asked = deciding.asked

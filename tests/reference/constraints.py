@@ -97,3 +97,20 @@ def best_assignment(
         key=lambda chosen: sum(scores[name][at] for name, at in chosen.items()),
         default=None,
     )
+
+
+def blamed(
+    rules: Mapping[int, Rule], fields: Fields, best: Mapping[str, int], frozen: Collection[str], moved: str
+) -> list[int]:
+    """Which rules moved a field from its best value: the broken ones that mention it, or else all it is connected with."""
+    values = {name: fields[name][at] for name, at in best.items()}
+    near = [index for index, rule in rules.items() if moved in mentions(rule) and not case_holds(rule, values)]
+    if near:
+        return near
+    reached, before = {moved}, 0
+    while len(reached) > before:
+        before = len(reached)
+        for rule in rules.values():
+            free = set(mentions(rule)) - set(frozen)
+            reached |= free if free & reached else set()
+    return [index for index, rule in rules.items() if reached & set(mentions(rule))]

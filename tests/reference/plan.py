@@ -25,6 +25,40 @@ def compile_plan(fields: Sequence[Field], encode: Encode, scoring: str) -> dict[
     return {"lead_in_ids": lead_in, "fields": compiled}
 
 
+def compile_wave(
+    fields: Sequence[Field], plan: dict[str, Any], depth: int, decided: dict[str, str], encode: Encode
+) -> dict[str, Any]:
+    """The rows of the fields that have ``depth`` others above them, under what those were decided to be."""
+    by_name = {f.name: f for f in fields}
+    compiled = {}
+    for f in fields:
+        above: list[Field] = []
+        parent = f.depends_on
+        while parent is not None:
+            above.insert(0, by_name[parent])
+            parent = by_name[parent].depends_on
+        if len(above) != depth:
+            continue
+        given = [(g.name, _shown(g, plan, decided[g.name])) for g in above]
+        texts = []
+        for choice in f.choices:
+            members = [*given, (f.name, _shown(f, plan, choice))]
+            texts.append("{" + ", ".join(f"{json_text(name)}: {json_text(value)}" for name, value in members) + "}")
+        compiled[f.name] = _row(f.name, encode(texts), f.choices) | {"given": [list(pair) for pair in given]}
+    lead_in = common_prefix([entry["shared_ids"] for entry in compiled.values()])
+    for entry in compiled.values():
+        _strip_row(entry, len(lead_in))
+    return {"lead_in_ids": lead_in, "fields": compiled}
+
+
+def _shown(f: Field, plan: dict[str, Any], choice: str) -> str | bool:
+    """A choice as candidates show it: its alias, or its JSON value."""
+    entry = plan["fields"][f.name]
+    if "aliases" in entry:
+        return str(entry["aliases"][f.choices.index(choice)])
+    return choice == "true" if f.type == "boolean" else choice
+
+
 def branch_nodes(remainders: Sequence[Sequence[int]]) -> int:
     return len(branch_depths(remainders))
 

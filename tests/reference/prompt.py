@@ -12,6 +12,7 @@ from .schema import Field
 
 VERSION = "jevmlx-parallel-v9"
 VERSION_KEYED = "jevmlx-parallel-v9+keyed"
+DEPENDS_SUFFIX = "+depends"
 VERSION_MESSAGES = "jevmlx-parallel-v10-messages"
 VERSION_ISOLATED = "jevmlx-isolated-v1"
 VERSION_ISOLATED_KEYED = "jevmlx-isolated-v1+keyed"

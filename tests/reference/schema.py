@@ -7,7 +7,17 @@ from typing import Any
 
 from .jsontext import refuse_surrogates
 
-KEYS = {"type", "description", "choices", "choice_descriptions", "ordered", "depends_on", "set_constraints"}
+KEYS = {
+    "type",
+    "description",
+    "choices",
+    "choice_descriptions",
+    "ordered",
+    "depends_on",
+    "set_constraints",
+    "allow_none_of_above",
+}
+NONE = "none of the above"
 TYPES = {"boolean": "boolean", "enum": "enum", "choice": "enum", "selection": "enum", "multi": "multi"}
 LIMITS = {"enum": (1, 255), "multi": (2, 64)}
 
@@ -20,6 +30,7 @@ class Field:
     description: str = ""
     glosses: dict[str, str] = field(default_factory=dict)
     depends_on: str | None = None
+    ordered: bool = False
 
 
 def fields_of(schema: dict[str, Any]) -> list[Field]:
@@ -34,6 +45,19 @@ def fields_of(schema: dict[str, Any]) -> list[Field]:
 def alone(f: Field) -> Field:
     """A field as it is asked by itself: under a neutral name, so that what a caller calls it changes nothing."""
     return replace(f, name="answer", depends_on=None)
+
+
+def rotated(f: Field, step: int, of: int, scales: bool) -> Field:
+    """Its choices moved by ⌊step·n/of⌋ places."""
+    if (f.type == "boolean" or f.ordered) and not scales:
+        return f
+    by = step * len(f.choices) // of
+    return replace(f, choices=f.choices[by:] + f.choices[:by])
+
+
+def canonical(f: Field) -> Field:
+    """Its choices in code-point order."""
+    return replace(f, choices=sorted(f.choices))
 
 
 def one_line(description: str) -> str:
@@ -52,6 +76,10 @@ def _field(name: str, spec: dict[str, Any]) -> Field:
         raise ValueError(f"{name}.type: one of {sorted(TYPES)}")
     glosses = dict(spec.get("choice_descriptions", {}))
     choices = _choices(name, kind, spec)
+    if spec.get("allow_none_of_above"):
+        if kind != "enum" or spec.get("ordered") or NONE in choices:
+            raise ValueError(f"{name}.allow_none_of_above: an enum without order, and without that choice")
+        choices.append(NONE)
     if unknown := set(glosses) - set(choices):
         raise ValueError(f"{name}.choice_descriptions: not choices: {sorted(unknown)}")
     for text in [*choices, *glosses.values(), spec.get("description", "")]:
@@ -60,7 +88,8 @@ def _field(name: str, spec: dict[str, Any]) -> Field:
         raise ValueError(f"{name}.ordered: enum only")
     if "set_constraints" in spec and kind != "multi":
         raise ValueError(f"{name}.set_constraints: multi only")
-    return Field(name, kind, choices, one_line(spec.get("description", "")), glosses, spec.get("depends_on"))
+    description = one_line(spec.get("description", ""))
+    return Field(name, kind, choices, description, glosses, spec.get("depends_on"), spec.get("ordered", False))
 
 
 def _choices(name: str, kind: str, spec: dict[str, Any]) -> list[str]:

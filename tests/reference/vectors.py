@@ -9,7 +9,7 @@ from typing import Any
 from . import prompt
 from .jsontext import plan_hash, token_ids_sha256
 from .loading import GOLDEN, load_tokenizer, revisions
-from .plan import compile_plan
+from .plan import compile_plan, compile_wave
 from .render import Profile, Rendered, encoder_of, render, resolve_profile
 from .schema import Field, alone, fields_of
 
@@ -17,7 +17,7 @@ Case = dict[str, Any]
 Vector = dict[str, Any]
 
 # What the caller asked, copied from a case into the vector's input.
-ASKED = ("context", "isolate", "messages", "nonce_key_hex", "schema", "scoring")
+ASKED = ("context", "decided", "isolate", "messages", "nonce_key_hex", "schema", "scoring")
 
 
 def cases(golden: Path = GOLDEN) -> list[Case]:
@@ -53,10 +53,10 @@ def rendered_of(case: Case, golden: Path = GOLDEN) -> Rendered:
 
 def vector_of(case: Case, golden: Path = GOLDEN) -> Vector:
     """The vector of one case."""
-    _, profile, _, plan = _prepare(case, golden)
+    tokenizer, profile, fields, plan = _prepare(case, golden)
     rendered = rendered_of(case, golden)
     digest = token_ids_sha256(rendered.ids)
-    return {
+    vector = {
         "case": case["case"],
         "input": {key: case[key] for key in ASKED if key in case}
         | {
@@ -72,6 +72,13 @@ def vector_of(case: Case, golden: Path = GOLDEN) -> Vector:
         "token_ids_sha256": digest,
         "tokenizer_revision": revisions(golden)[case["tokenizer"]]["revision"],
     }
+    if "decided" in case:
+        vector["waves"] = []
+        encode = encoder_of(tokenizer).encode
+        while (wave := compile_wave(fields, plan, len(vector["waves"]) + 1, case["decided"], encode))["fields"]:
+            version = rendered.version + prompt.DEPENDS_SUFFIX
+            vector["waves"].append({"plan": wave, "plan_hash": plan_hash(wave), "prompt_version": version})
+    return vector
 
 
 def _prepare(case: Case, golden: Path) -> tuple[Any, Profile, list[Field], dict[str, Any]]:

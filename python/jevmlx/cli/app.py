@@ -14,6 +14,7 @@ from typing import Annotated, NoReturn
 import typer
 
 from ..errors import JevmlxError
+from .audit import audit
 
 # transformers would say that its own models need PyTorch; none of them is used here.
 os.environ.setdefault("TRANSFORMERS_NO_ADVISORY_WARNINGS", "1")
@@ -28,6 +29,7 @@ app = typer.Typer(
 )
 models = typer.Typer(help="Models: fetch them ahead of use.", no_args_is_help=True)
 app.add_typer(models, name="models")
+app.add_typer(audit, name="audit")
 
 SchemaArgument = Annotated[Path, typer.Argument(help="Schema file (JSON).", show_default=False)]
 TextArgument = Annotated[

@@ -10,7 +10,7 @@ from ..errors import ConstraintError
 from .micro import checked
 from .parse import CaseConstraint, CaseField, case_fields, parse, shown
 from .rows import Row, components, minimal_conflict
-from .solver import WORK_LIMIT, Goal, select
+from .solver import WORK_LIMIT, Tie, select
 
 _NOTHING: Mapping[str, int] = MappingProxyType({})
 
@@ -80,7 +80,7 @@ class CaseProgram:
             scores: Field → micro-nats per value, for every field decided so far. Constraints that mention another field
                 are left out.
             frozen: Field → index of the value it must keep; these fields have scores too.
-            limit: Work allowed to each solve, in the solver's deterministic seconds.
+            limit: Work allowed to each connected part, in the solver's deterministic seconds.
 
         Raises:
             ConstraintError: ``constraints.infeasible``, whose message names conflicting constraints of which none can be
@@ -112,7 +112,7 @@ class _Case:
         frozen: Field → index of the value it keeps.
         best: Field → index of its first best value, or of the value it keeps.
         active: Index → constraint.
-        limit: Work allowed to each solve.
+        limit: Work allowed to each connected part.
     """
 
     fields: Mapping[str, CaseField]
@@ -184,8 +184,8 @@ class _Case:
             )
             for row in rows
         ]
-        goals = self._goals(kept, place) if best else []
-        selected = select(len(place), ones + moved, goals, self.limit, "constraints")
+        score, ties = self._goals(kept, place) if best else ([0] * len(place), [])
+        selected = select(len(place), ones + moved, score, ties, self.limit, "constraints")
         if selected is None:
             return None
         return {
@@ -200,20 +200,18 @@ class _Case:
         first_best = max(others, key=lambda item: scores[item - field.first], default=None)
         return [item for item in field.items if item in mentioned or item == first_best]
 
-    def _goals(self, kept: Mapping[str, Sequence[int]], place: Mapping[int, int]) -> list[Goal]:
+    def _goals(self, kept: Mapping[str, Sequence[int]], place: Mapping[int, int]) -> tuple[list[int], list[Tie]]:
         score = [0] * len(place)
-        ranks, spread = [], 0
+        ties = []
         for name, items in kept.items():
-            values = {item: self.scores[name][item - self.fields[name].first] for item in items}
-            top = max(values.values())
-            spread += top - min(values.values())
+            values = [self.scores[name][item - self.fields[name].first] for item in items]
             rank = [0] * len(place)
             for at, item in enumerate(items):
-                # Only differences within a field count, and small numbers leave room for the goals that follow.
-                score[place[item]] = values[item] - top
+                # Only differences within a field count, and small numbers are easier to bound.
+                score[place[item]] = values[at] - max(values)
                 rank[place[item]] = -at
-            ranks.append(Goal(tuple(rank), len(items) - 1))
-        return [Goal(tuple(score), spread), *ranks]
+            ties.append(Tie(tuple(rank), len(items) - 1))
+        return score, ties
 
 
 def _case(program: CaseProgram, scores: Mapping[str, Sequence[int]], frozen: Mapping[str, int], limit: float) -> _Case:

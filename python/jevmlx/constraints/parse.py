@@ -89,9 +89,13 @@ def shown(value: object) -> str:
         text = json.dumps(value, ensure_ascii=False)
     except (TypeError, ValueError, RecursionError):
         return f"a {type(value).__name__}"
+    return _printable(text)
+
+
+def _printable(text: str) -> str:
+    text = text if len(text) <= _QUOTED else text[:_QUOTED] + "…"
     # A lone surrogate could not be printed.
-    text = text.encode("utf-8", "backslashreplace").decode()
-    return text if len(text) <= _QUOTED else text[:_QUOTED] + "…"
+    return text.encode("utf-8", "backslashreplace").decode()
 
 
 def _sequence(value: object, path: str, of: str) -> Sequence[object]:
@@ -122,6 +126,9 @@ class _Reader:
         if name is not None and not isinstance(name, str):
             message = f"name is a {type(name).__name__}; a string is needed"
             raise ConstraintError("constraints.type", message, f"{self.path}.name")
+        if name and name != name.encode("utf-8", "replace").decode():
+            message = "name holds a lone surrogate, which has no UTF-8 form; remove it"
+            raise ConstraintError("constraints.value", message, f"{self.path}.name")
         row, fields = self._demand(kind, item)
         index = self.path.removeprefix("constraints")
         content = shown({key: value for key, value in item.items() if key != "name"})
@@ -132,7 +139,8 @@ class _Reader:
         for key in item:
             if key not in allowed:
                 message = f"{shown(key)} is no key here; allowed are {', '.join(allowed)}"
-                raise ConstraintError("constraints.key", message, f"{path}.{key}")
+                where = _printable(key) if isinstance(key, str) else shown(key)
+                raise ConstraintError("constraints.key", message, f"{path}.{where}")
         for key in needed:
             if key not in item:
                 message = f"{key} is missing; {', '.join(needed)} are needed"
@@ -203,7 +211,7 @@ class _Reader:
         meant = _BOOLEANS.get(value, value) if field.type == "boolean" and isinstance(value, str) else value
         for index, own in enumerate(field.values):
             # True equals 1, which is no boolean.
-            if isinstance(own, bool) == isinstance(meant, bool) and own == meant:
+            if isinstance(meant, type(own)) and own == meant:
                 return field.first + index
         message = f"{shown(value)} is no value of {shown(field.name)}; allowed are {_listed(field.values)}"
         raise ConstraintError("constraints.value", message, path)
@@ -214,9 +222,13 @@ class _Reader:
             raise ConstraintError("constraints.field", message, path)
 
     def _all_different(self, items: Sequence[int], path: str) -> None:
+        seen: set[int] = set()
         for index, item in enumerate(items):
-            if item in items[:index]:
-                raise ConstraintError("constraints.value", "this stands twice in the list", f"{path}[{index}]")
+            if item in seen:
+                raise ConstraintError(
+                    "constraints.value", "this stands twice in the list; once is enough", f"{path}[{index}]"
+                )
+            seen.add(item)
 
 
 def _listed(values: Sequence[object]) -> str:

@@ -11,7 +11,7 @@ from .._core import Field
 from ..errors import ConstraintError, SchemaError
 from .micro import checked
 from .rows import Row, components, minimal_conflict
-from .solver import WORK_LIMIT, Goal, select
+from .solver import WORK_LIMIT, Tie, select
 
 # Rows a search for any satisfying selection repairs, per option, before the solver is asked.
 _REPAIRS = 8
@@ -39,7 +39,7 @@ class SetProgram:
 
         Args:
             field: A field of a checked schema.
-            limit: Work allowed to each solve, in the solver's deterministic seconds.
+            limit: Work allowed to each question to the solver, in the solver's deterministic seconds.
 
         Raises:
             SchemaError: ``schema.set_constraints.unsatisfiable``; the message names a conflicting subset of which nothing
@@ -97,7 +97,7 @@ class SetProgram:
         Args:
             micro: Per option, its log-odds in micro-nats (see :func:`micro_nats`).
             proposal: Indices of the options selected without constraints.
-            limit: Work allowed to each solve, in the solver's deterministic seconds.
+            limit: Work allowed to each connected part, in the solver's deterministic seconds.
 
         Returns:
             Indices of the selected options.
@@ -130,13 +130,12 @@ class SetProgram:
             return free
         place = {item: index for index, item in enumerate(part)}
         count = len(part)
-        score = tuple(weights[item] for item in part)
-        goals = [
-            Goal(score, sum(map(abs, score))),
-            Goal(tuple(1 if item in proposed else -1 for item in part), count),
-            *(Goal(tuple(int(other == item) for other in range(count)), 1) for item in range(count)),
+        ties = [
+            Tie(tuple(1 if item in proposed else -1 for item in part), count),
+            *(Tie(tuple(int(other == item) for other in range(count)), 1) for item in range(count)),
         ]
-        selected = select(count, [_moved(row, place) for row in rows], goals, limit, path)
+        score = [weights[item] for item in part]
+        selected = select(count, [_moved(row, place) for row in rows], score, ties, limit, path)
         if selected is None:
             raise AssertionError("satisfiability was proven when the program was compiled")
         return {part[index] for index in selected}
@@ -167,7 +166,7 @@ def _moved(row: Row, place: Mapping[int, int]) -> Row:
 
 def _satisfiable(count: int, rows: Sequence[Row], limit: float, path: str) -> bool:
     """Whether any selection satisfies the rows; a witness spares loading the solver, which takes a second."""
-    return _witness(count, rows) or select(count, rows, [], limit, path) is not None
+    return _witness(count, rows) or select(count, rows, [0] * count, [], limit, path) is not None
 
 
 def _witness(count: int, rows: Sequence[Row]) -> bool:

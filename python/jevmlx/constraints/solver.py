@@ -12,15 +12,16 @@ from .rows import Row
 if TYPE_CHECKING:
     from ortools.sat.python import cp_model
 
-# Work one solve may do, in the solver's deterministic seconds: about as many seconds of one core.
+# Work one question to the solver may take, in its deterministic seconds: each is one or two seconds of one core.
 WORK_LIMIT = 10.0
-# The magnitudes of an objective's coefficients sum to less than this, well inside the solver's 64-bit sums.
-OBJECTIVE_CAP = 2**60
+# The magnitudes of a merged objective's coefficients sum to less than this: what the solver's linear bounds, which are computed in
+# 64-bit floats, tell apart with room to spare. Near 2**60 some problems take a thousand times as long.
+OBJECTIVE_CAP = 2**40
 
 
 @dataclass(frozen=True)
-class Goal:
-    """Something to maximise: the sum of the selected items' coefficients.
+class Tie:
+    """What decides between equals: the higher sum of the selected items' coefficients.
 
     Attributes:
         coefficients: One per item.
@@ -31,14 +32,17 @@ class Goal:
     spread: int
 
 
-def select(count: int, rows: Sequence[Row], goals: Sequence[Goal], limit: float, path: str) -> set[int] | None:
-    """The selection of items that satisfies every row and is best by the first goal, of equals by the second, and so on.
+def select(
+    count: int, rows: Sequence[Row], score: Sequence[int], ties: Sequence[Tie], limit: float, path: str
+) -> set[int] | None:
+    """The selection of items that satisfies every row and has the highest score; of equals the best by the first tie, and so on.
 
     Args:
         count: Number of items.
         rows: What must hold.
-        goals: The most important first.
-        limit: Work allowed to each solve, in deterministic seconds.
+        score: What each item adds to the score.
+        ties: The most important first.
+        limit: Work allowed in all, in deterministic seconds.
         path: Where the constraints were given, for the error.
 
     Returns:
@@ -48,7 +52,7 @@ def select(count: int, rows: Sequence[Row], goals: Sequence[Goal], limit: float,
         ConstraintError: ``constraints.limit``.
 
     Example:
-        >>> select(2, [Row((0, 1), most=1)], [Goal((3, 3), 3), Goal((0, 1), 1)], WORK_LIMIT, "")
+        >>> select(2, [Row((0, 1), most=1)], (3, 3), [Tie((0, 1), 1)], WORK_LIMIT, "")
         {1}
     """
     from ortools.sat.python import cp_model
@@ -57,37 +61,49 @@ def select(count: int, rows: Sequence[Row], goals: Sequence[Goal], limit: float,
     items = [model.new_bool_var("") for _ in range(count)]
     for row in rows:
         _add(model, items, row)
-    selected = None
-    for coefficients in merged(goals) or [(0,) * count]:
+    selected: set[int] = set()
+    left = limit
+    # The score stands alone: in one objective with the ties, its own small numbers would no longer bound the search.
+    for coefficients in (score, *merged(ties)):
         total = cp_model.LinearExpr.weighted_sum(items, coefficients)
         model.maximize(total)
-        selected = _solve(model, items, limit, path)
-        if selected is None:
+        solver = _solver(left)
+        status = solver.solve(model)
+        if status == cp_model.INFEASIBLE:
             return None
-        # What comes next may not give up anything of this goal.
-        model.add(total >= sum(coefficients[item] for item in selected))
+        if status != cp_model.OPTIMAL:
+            raise ConstraintError(
+                "constraints.limit",
+                f"no proven answer within {limit:g} units of work for {count} connected choices, and an unproven one is never "
+                "given; use fewer constraints, or make them connect fewer choices",
+                path,
+            )
+        left = max(0.0, left - solver.response_proto.deterministic_time)
+        selected = {item for item, value in enumerate(items) if solver.boolean_value(value)}
+        # What comes next may not give up anything of this.
+        model.add(total == sum(coefficients[item] for item in selected))
     return selected
 
 
-def merged(goals: Sequence[Goal]) -> list[tuple[int, ...]]:
+def merged(ties: Sequence[Tie]) -> list[tuple[int, ...]]:
     """Fewer objectives that rank the same: neighbours as one weighted sum, as far as it stays below the cap.
 
     Returns:
         Coefficients per objective, the most important first.
 
     Example:
-        >>> merged([Goal((5, -5), 10), Goal((1, 1), 2)])
+        >>> merged([Tie((5, -5), 10), Tie((1, 1), 2)])
         [(16, -14)]
     """
     objectives: list[tuple[int, ...]] = []
-    for goal in goals:
+    for tie in ties:
         if objectives:
-            weight = goal.spread + 1
-            joined = tuple(a * weight + b for a, b in zip(objectives[-1], goal.coefficients, strict=True))
+            weight = tie.spread + 1
+            joined = tuple(a * weight + b for a, b in zip(objectives[-1], tie.coefficients, strict=True))
             if sum(map(abs, joined)) < OBJECTIVE_CAP:
                 objectives[-1] = joined
                 continue
-        objectives.append(goal.coefficients)
+        objectives.append(tie.coefficients)
     return objectives
 
 
@@ -111,8 +127,8 @@ def _add(model: cp_model.CpModel, items: Sequence[cp_model.IntVar], row: Row) ->
         model.add_linear_constraint(total, least, most)
 
 
-def _solve(model: cp_model.CpModel, items: Sequence[cp_model.IntVar], limit: float, path: str) -> set[int] | None:
-    """The proven optimum, or ``None`` where it is proven that there is no solution."""
+def _solver(limit: float) -> cp_model.CpSolver:
+    """A solver that gives the same answer every time."""
     from ortools.sat.python import cp_model
 
     solver = cp_model.CpSolver()
@@ -126,14 +142,4 @@ def _solve(model: cp_model.CpModel, items: Sequence[cp_model.IntVar], limit: flo
     parameters.linearization_level = 2
     # The caller's handling of Ctrl-C stays in place.
     parameters.catch_sigint_signal = False
-    status = solver.solve(model)
-    if status == cp_model.INFEASIBLE:
-        return None
-    if status != cp_model.OPTIMAL:
-        raise ConstraintError(
-            "constraints.limit",
-            f"no proven answer within {limit:g} units of work for {len(items)} connected choices, and an unproven one is never "
-            "given; use fewer constraints, or make them connect fewer choices",
-            path,
-        )
-    return {item for item, value in enumerate(items) if solver.boolean_value(value)}
+    return solver

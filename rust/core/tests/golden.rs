@@ -5,8 +5,9 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 use jevmlx_core::{
-    EncodeError, Encoder, Message, PROMPT_VERSION, PROMPT_VERSION_ISOLATED, PROMPT_VERSION_ISOLATED_KEYED,
-    PROMPT_VERSION_KEYED, PROMPT_VERSION_MESSAGES, Plan, Schema, Scoring, compile, token_ids_sha256,
+    DEPENDS_SUFFIX, EncodeError, Encoder, Message, PROMPT_VERSION, PROMPT_VERSION_ISOLATED,
+    PROMPT_VERSION_ISOLATED_KEYED, PROMPT_VERSION_KEYED, PROMPT_VERSION_MESSAGES, Plan, Schema, Scoring, compile,
+    token_ids_sha256,
 };
 use minijinja::syntax::SyntaxConfig;
 use minijinja::value::{Serde, merge_maps};
@@ -235,6 +236,26 @@ fn turns_of(case: &Value, plan: &Plan, supports_system: bool) -> (Vec<Message>, 
     (plan.context_turns(context, key, supports_system).expect("turns"), version)
 }
 
+/// The plans of the fields that depend on others, under what the case decides above them.
+fn assert_waves(case: &Value, vector: &Value, plan: &Plan, model: &Model, name: &str) {
+    if case["decided"].is_null() {
+        return;
+    }
+    let waves = vector["waves"].as_array().expect("waves");
+    assert_eq!(waves.len(), plan.depths().into_iter().max().expect("a field"), "{name}");
+    let decided = plan.schema().fields().iter().map(|field| {
+        let choice = case["decided"][field.name()].as_str();
+        choice.map_or(0, |choice| field.choices().iter().position(|own| own == choice).expect("a choice"))
+    });
+    let decided: Vec<usize> = decided.collect();
+    for (wave, depth) in waves.iter().zip(1..) {
+        let found = plan.wave(depth, &decided, model).expect("a wave");
+        assert_eq!(wave["plan_hash"], found.plan_hash(), "{name}, wave {depth}");
+        let version = format!("{}{DEPENDS_SUFFIX}", vector["prompt_version"].as_str().expect("a version"));
+        assert_eq!(wave["prompt_version"], version.as_str(), "{name}");
+    }
+}
+
 #[test]
 fn every_vector_comes_out_byte_for_byte() {
     let cases = json(&golden().join("cases.json"));
@@ -259,6 +280,7 @@ fn every_vector_comes_out_byte_for_byte() {
         assert_eq!(vector["plan_hash"], plan.plan_hash(), "{name}");
         assert_eq!(vector["token_ids_sha256"], token_ids_sha256(&ids), "{name}");
         assert_eq!(vector["prompt_sha256"], vector["token_ids_sha256"], "{name}");
+        assert_waves(case, &vector, &plan, model, &name);
         // Sorted keys lose the field order, so the inputs are compared as values.
         assert_eq!(vector["input"]["schema"], case["schema"], "{name}");
         expected.insert(name);
@@ -267,5 +289,5 @@ fn every_vector_comes_out_byte_for_byte() {
         fs::read_dir(golden().join("prompts")).expect("vectors").map(|entry| entry.expect("a file").file_name());
     let found: BTreeSet<String> = found.map(|name| name.to_string_lossy().into_owned()).collect();
     assert_eq!(found, expected, "vectors and cases are the same set");
-    assert!(expected.len() >= 55, "{} vectors", expected.len());
+    assert!(expected.len() >= 149, "{} vectors", expected.len());
 }
