@@ -4,21 +4,26 @@ from __future__ import annotations
 
 import hashlib
 import json
-import os
-import tempfile
 from collections.abc import Mapping
+from functools import cached_property
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from ..errors import CalibrationError
+from ..results import Frozen
+from .files import write_whole
 
-FORMAT = "jevmlx-calibration-1"
+FORMAT: Literal["jevmlx-calibration-1"] = "jevmlx-calibration-1"
 
 Kind = Literal["boolean", "enum", "ordered"]
-Positive = Annotated[float, Field(gt=0, allow_inf_nan=False)]
+AnyKind = Literal["boolean", "enum", "ordered", "multi"]
 Finite = Annotated[float, Field(allow_inf_nan=False)]
+# Far outside what is ever fitted, and small enough that no log-odds times it is infinite.
+Nats = Annotated[float, Field(ge=-1e6, le=1e6)]
+Positive = Annotated[float, Field(gt=0, le=1e6)]
+Count = Annotated[int, Field(ge=0)]
 
 
 class _Model(BaseModel):
@@ -49,18 +54,18 @@ class Affine(_Model):
 
     a: Positive
     """Slope; positive, so that no order is turned."""
-    b: Finite
+    b: Nats
     """Offset in nats."""
 
 
 class Interval(_Model):
     """A figure with its bootstrap interval."""
 
-    value: float
+    value: Finite
     """On the examples themselves."""
-    low: float
+    low: Finite
     """Lower end of the interval."""
-    high: float
+    high: Finite
     """Upper end."""
 
 
@@ -80,11 +85,11 @@ class Metrics(_Model):
 
 
 class Report(_Model):
-    """One kind of field on held-out examples, before and after."""
+    """One kind of field, or one field, on held-out examples, before and after."""
 
-    fitted_on: int
+    fitted_on: Count
     """Answers that were fitted on."""
-    held_out: int
+    held_out: Count
     """Answers that the figures are of."""
     before: Metrics
     """At temperature 1."""
@@ -92,6 +97,28 @@ class Report(_Model):
     """With what was fitted."""
     at_bound: bool
     """Whether the fit ran into the end of its range: the examples ask for something more extreme than is given."""
+
+
+class Bin(_Model):
+    """The answers whose stated probability falls into one of the bins of equal width."""
+
+    index: Count
+    """The bin's place, from 0."""
+    count: Count
+    """Answers in it."""
+    stated: Finite
+    """Their mean probability."""
+    right: Finite
+    """The share of them that is right; for an option of a multi field, that applies."""
+
+
+class Diagram(_Model):
+    """What a reliability diagram shows: bins that hold an answer, before and after."""
+
+    before: tuple[Bin, ...]
+    """At temperature 1."""
+    after: tuple[Bin, ...]
+    """With what was fitted."""
 
 
 class Calibration(_Model):
@@ -112,14 +139,20 @@ class Calibration(_Model):
     """Version of the package that fitted it."""
     made_for: Made
     """What it holds for."""
-    temperatures: dict[Kind, Positive]
+    temperatures: Frozen[Kind, Positive]
     """Kind of field → temperature; a kind that had no labels is not in it and stays at 1."""
     multi: Affine | None
     """For the options of multi fields; ``None`` where there were no labels."""
     data_sha256: str
     """Hash of the labelled examples, whatever their order."""
-    reports: dict[str, Report]
-    """Kind of field (or ``"multi"``) → figures on held-out examples."""
+    reports: Frozen[AnyKind, Report]
+    """Kind of field → figures on held-out examples."""
+    fields: Frozen[str, Report] = Field(default={}, validate_default=True)
+    """Field → the same of this field alone."""
+    diagrams: Frozen[AnyKind, Diagram] = Field(default={}, validate_default=True)
+    """Kind of field → its reliability diagram on held-out examples."""
+    refused: Frozen[str, Count] = Field(default={}, validate_default=True)
+    """Error code → examples that could not be decided and were left out."""
 
     def temperature(self, kind: str) -> float:
         """What the log scores of a kind of field are divided by: ``"boolean"``, ``"enum"`` or ``"ordered"``."""
@@ -129,7 +162,7 @@ class Calibration(_Model):
         """Calibrated log-odds of a multi field's option, in nats."""
         return x if self.multi is None else self.multi.a * x + self.multi.b
 
-    @property
+    @cached_property
     def sha256(self) -> str:
         """Hash of the canonical JSON; recorded in every result."""
         return hashlib.sha256(self._canonical().encode()).hexdigest()
@@ -158,20 +191,10 @@ class Calibration(_Model):
         Raises:
             CalibrationError: ``calibration.file``.
         """
-        target = Path(path)
         try:
-            handle, name = tempfile.mkstemp(dir=target.parent, prefix=f".{target.name}.")
-            try:
-                with os.fdopen(handle, "w", encoding="utf-8") as file:
-                    file.write(self.model_dump_json(indent=2) + "\n")
-                    file.flush()
-                    os.fsync(file.fileno())
-                Path(name).replace(target)
-            except BaseException:
-                Path(name).unlink(missing_ok=True)
-                raise
-        except OSError as error:
-            message = f"{str(path)!r} cannot be written: {error.strerror or error}"
+            write_whole(path, (self.model_dump_json(indent=2) + "\n").encode())
+        except (OSError, ValueError) as error:
+            message = f"{str(path)!r} cannot be written: {getattr(error, 'strerror', None) or error}"
             raise CalibrationError("calibration.file", message, "calibration") from error
 
     @classmethod
@@ -183,15 +206,14 @@ class Calibration(_Model):
         """
         try:
             return cls.model_validate_json(Path(path).read_bytes())
-        except OSError as error:
-            message = (
-                f"{str(path)!r} cannot be read: {error.strerror or error}; name a file that `jevmlx calibrate` wrote"
-            )
-            raise CalibrationError("calibration.file", message, "calibration") from error
         except ValidationError as error:
             first = error.errors(include_url=False, include_input=False)[0]
             where = ".".join(map(str, first["loc"])) or "the file"
             message = f"{str(path)!r} is no calibration of this version: {where}: {first['msg']}; fit it again"
+            raise CalibrationError("calibration.file", message, "calibration") from error
+        except (OSError, ValueError) as error:
+            why = getattr(error, "strerror", None) or error
+            message = f"{str(path)!r} cannot be read: {why}; name a file that `jevmlx calibrate` wrote"
             raise CalibrationError("calibration.file", message, "calibration") from error
 
     def to_dict(self) -> Mapping[str, Any]:

@@ -39,6 +39,8 @@ FileOption = Annotated[Path | None, typer.Option("--file", "-f", help="Read the 
 ModelOption = Annotated[str, typer.Option("--model", "-m", help="'embedded', a folder, or a hub id.")]
 RevisionOption = Annotated[str | None, typer.Option(help="Hub revision of the model.")]
 ScoringOption = Annotated[str, typer.Option(help="'labels' or 'slots'.")]
+TemperatureOption = Annotated[float | None, typer.Option(help="What log scores are divided by; 1 by default.")]
+CalibrationOption = Annotated[Path | None, typer.Option(help="A calibration that `jevmlx calibrate` wrote.")]
 JsonOption = Annotated[bool, typer.Option("--json", help="Print JSON.")]
 
 _state = {"verbose": False}
@@ -65,17 +67,18 @@ def decide(
     model: ModelOption = "embedded",
     revision: RevisionOption = None,
     scoring: ScoringOption = "labels",
-    temperature: Annotated[float, typer.Option(help="What log scores are divided by.")] = 1.0,
+    temperature: TemperatureOption = None,
+    calibration: CalibrationOption = None,
     as_json: JsonOption = False,
 ) -> None:
     """Decide every field of a schema for a text, and print values with probabilities."""
-    from .. import Schema, load
+    from .. import load, schema_of
     from . import show
 
-    parsed = Schema(_read(schema, "schema"))
+    given = schema_of(_read(schema, "schema"))
     context = _context(text, file)
     engine = load(model, revision=revision)
-    decision = engine.decide(parsed, context, scoring=scoring, temperature=temperature)
+    decision = engine.decide(given, context, scoring=scoring, temperature=temperature, calibration=calibration)
     if as_json:
         typer.echo(decision.to_json(indent=2))
     else:
@@ -90,7 +93,8 @@ def batch(
     model: ModelOption = "embedded",
     revision: RevisionOption = None,
     scoring: ScoringOption = "labels",
-    temperature: Annotated[float, typer.Option(help="What log scores are divided by.")] = 1.0,
+    temperature: TemperatureOption = None,
+    calibration: CalibrationOption = None,
     isolate: Annotated[bool, typer.Option(help="Ask every field alone.")] = False,
     merge: Annotated[bool, typer.Option(help="Let contexts share forward passes; last digits may differ.")] = False,
     overflow: Annotated[str, typer.Option(help="'error', 'keep_head' or 'keep_tail'.")] = "error",
@@ -106,6 +110,7 @@ def batch(
     options = {
         "scoring": scoring,
         "temperature": temperature,
+        "calibration": calibration,
         "isolate": isolate,
         "merge": merge,
         "overflow": overflow,
@@ -134,6 +139,32 @@ def explain(
         show.json_data(found)
     else:
         show.explanation(found)
+
+
+@app.command()
+def calibrate(
+    schema: SchemaArgument,
+    data: Annotated[Path, typer.Argument(help='JSON Lines, one {"context": …, "labels": {field: value}} a line.')],
+    out: Annotated[Path, typer.Option("--out", "-o", help="The calibration to write.")],
+    model: ModelOption = "embedded",
+    revision: RevisionOption = None,
+    scoring: ScoringOption = "labels",
+    held_out: Annotated[float, typer.Option(help="Share of the examples to report on, not to fit on.")] = 0.3,
+    figure: Annotated[Path | None, typer.Option(help="Reliability diagrams: a .png, .svg or .pdf to write.")] = None,
+) -> None:
+    """Fit temperatures on labelled examples, and report what they do on held-out ones."""
+    from .calibrate import run
+
+    run(
+        schema,
+        data,
+        out,
+        model=model,
+        revision=revision,
+        scoring=scoring,
+        held_out=held_out,
+        figure=figure,
+    )
 
 
 @models.command("pull")

@@ -1,0 +1,62 @@
+"""Reliability diagrams: what was stated against what was so."""
+
+from __future__ import annotations
+
+from io import BytesIO
+from pathlib import Path
+from typing import Any
+
+from ..errors import CalibrationError
+from .bundle import Bin, Calibration
+from .files import write_whole
+from .metrics import BINS
+
+SUFFIXES = (".pdf", ".png", ".svg")
+
+
+def reliability_figure(calibration: Calibration, path: str | Path) -> None:
+    """Draws a calibration's reliability diagrams on held-out examples, before and after, one row per kind of field.
+
+    The nearer the bars come to the diagonal, the more a probability means what it says. Their width shows how many answers a bar
+    stands for.
+
+    Args:
+        calibration: What to draw.
+        path: The file, ``.png``, ``.svg`` or ``.pdf``; written whole or not at all.
+
+    Raises:
+        CalibrationError: ``calibration.figures``: matplotlib is missing, or the file cannot be written.
+    """
+    target = Path(path)
+    if target.suffix not in SUFFIXES:
+        message = f"{target.name!r} names no kind of figure; end it in one of {', '.join(SUFFIXES)}"
+        raise CalibrationError("calibration.figures", message, "figure")
+    try:
+        from matplotlib.figure import Figure
+    except ImportError as error:
+        message = "figures need matplotlib; install jevmlx[figures]"
+        raise CalibrationError("calibration.figures", message, "figure") from error
+    kinds = list(calibration.diagrams)
+    figure = Figure(figsize=(8, 4 * max(1, len(kinds))), layout="constrained")
+    axes = figure.subplots(max(1, len(kinds)), 2, squeeze=False, sharex=True, sharey=True)
+    for row, kind in enumerate(kinds):
+        diagram, report = calibration.diagrams[kind], calibration.reports[kind]
+        _panel(axes[row][0], diagram.before, f"{kind}, before: ECE {report.before.ece_width.value:.3f}")
+        _panel(axes[row][1], diagram.after, f"{kind}, after: ECE {report.after.ece_width.value:.3f}")
+    data = BytesIO()
+    figure.savefig(data, format=target.suffix[1:])
+    try:
+        write_whole(target, data.getvalue())
+    except (OSError, ValueError) as error:
+        message = f"{str(path)!r} cannot be written: {getattr(error, 'strerror', None) or error}"
+        raise CalibrationError("calibration.figures", message, "figure") from error
+
+
+def _panel(axis: Any, bins: tuple[Bin, ...], title: str) -> None:
+    most = max((found.count for found in bins), default=1)
+    for found in bins:
+        width = max(0.1, found.count / most) / BINS
+        axis.bar((found.index + 0.5) / BINS, found.right, width, color="#4c78a8")
+        axis.plot(found.stated, found.right, "o", color="#e45756", markersize=3)
+    axis.plot([0, 1], [0, 1], "--", color="#888888", linewidth=1)
+    axis.set(title=title, xlabel="stated probability", ylabel="share that is so", xlim=(0, 1), ylim=(0, 1))
