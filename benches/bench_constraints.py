@@ -67,7 +67,7 @@ def case_problem(seed):
 def milp(rows, scores, groups=()):
     """Seconds and the best total by HiGHS, for rows over items of which each group holds exactly one."""
     start = time.perf_counter()
-    matrix = sparse.lil_array((len(rows) + len(groups), len(scores)))
+    matrix = np.zeros((len(rows) + len(groups), len(scores)))
     lower, upper = np.full(matrix.shape[0], -np.inf), np.full(matrix.shape[0], np.inf)
     for at, row in enumerate(rows):
         matrix[at, list(row.plus)] = 1
@@ -81,7 +81,7 @@ def milp(rows, scores, groups=()):
         -np.array(scores, float),
         integrality=np.ones(len(scores)),
         bounds=optimize.Bounds(0, 1),
-        constraints=optimize.LinearConstraint(matrix.tocsr(), lower, upper),
+        constraints=optimize.LinearConstraint(sparse.csr_array(matrix), lower, upper),
         options={"mip_rel_gap": 0},
     )
     seconds = time.perf_counter() - start

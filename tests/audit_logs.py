@@ -19,7 +19,7 @@ def lines_of(*files):
 def reference_verify(files):
     """The chain as the documentation states it, line by line, with nothing of the package: number of the first bad line."""
     prev = "0" * 64
-    for seq, line in enumerate(b"".join(file.read_bytes() for file in files).split(b"\n")[:-1], 1):
+    for seq, line in enumerate(b"".join(file.read_bytes() for file in files).removesuffix(b"\n").split(b"\n"), 1):
         try:
             entry = json.loads(line)
             body = line[: line.rindex(b',"sha256":')]

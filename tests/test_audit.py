@@ -117,17 +117,24 @@ def test_any_changed_byte_is_found_and_its_line_is_named(three_files, where, fli
     try:
         file.write_bytes(data)
         found = verify(path)
-        if file == path and at == len(data) - 1:
-            # The very last newline: its line is unfinished then.
-            assert found.torn_bytes > 0
-            assert found.lines == index
-        else:
-            assert found.first_broken.file == file
-            assert found.first_broken.line == original[file][:at].count(b"\n") + 1
-            assert found.lines == index
-            assert reference_verify(files) == index + 1
+        assert found.first_broken.file == file
+        assert found.first_broken.line == original[file][:at].count(b"\n") + 1
+        assert found.lines == index
+        assert reference_verify(files) == index + 1
     finally:
         file.write_bytes(original[file])
+
+
+@pytest.mark.parametrize("flip", [1, 0x0A, 0x80])
+def test_a_changed_last_newline_is_found(path, flip):
+    filled(path, 3)
+    data = path.read_bytes()
+    path.write_bytes(data[:-1] + bytes([data[-1] ^ flip]))
+    found = verify(path)
+    assert (found.lines, found.first_broken.line, found.torn_bytes) == (2, 3, 0)
+    with pytest.raises(AuditError) as caught:
+        AuditLog(path)
+    assert caught.value.code == "audit.format"
 
 
 @given(data=st.data())

@@ -8,6 +8,7 @@ import warnings
 from concurrent.futures import ThreadPoolExecutor
 
 import pytest
+from filelock import FileLock
 
 from audit_logs import files_of, filled, lines_of, reference_verify
 from isolation import command, environment
@@ -60,10 +61,14 @@ def test_a_line_torn_by_another_process_is_repaired_by_the_next_append(path):
     assert verify(path).ok
 
 
-def test_zeros_left_by_a_crash_of_the_machine_are_dropped(path):
+@pytest.mark.parametrize("rotated", [False, True])
+def test_zeros_left_by_a_crash_of_the_machine_are_dropped(path, rotated):
     filled(path, 2)
+    if rotated:
+        path.rename(path.with_name("audit.000001.jsonl"))
     with path.open("ab") as file:
         file.write(bytes(300))
+    assert (verify(path).ok, verify(path).torn_bytes) == (True, 300)
     with pytest.warns(RuntimeWarning, match="its 300 bytes"):
         AuditLog(path).close()
     assert verify(path).lines == 3
@@ -79,8 +84,7 @@ def test_a_file_that_is_no_log_is_left_as_it_is(path, content):
         AuditLog(path)
     assert caught.value.code == "audit.format"
     assert path.read_bytes() == content
-    if content.endswith(b"\n"):
-        assert verify(path).first_broken.line == 1
+    assert verify(path).first_broken.line == 1
 
 
 def test_a_log_with_something_else_at_its_end_is_left_as_it_is(path):
@@ -91,6 +95,7 @@ def test_a_log_with_something_else_at_its_end_is_left_as_it_is(path):
         AuditLog(path)
     assert caught.value.code == "audit.format"
     assert path.read_bytes().endswith(b"a remark")
+    assert verify(path).first_broken.line == 3
 
 
 def test_a_death_between_two_files_is_gone_on_from(path):
@@ -231,6 +236,40 @@ print(log.append({{"kind": "note", "text": "short"}}))
     assert code == "audit.write"
     assert verify(path).lines == 2
     assert verify(path, expect=digest).ok
+
+
+def test_a_torn_line_is_said_also_where_a_full_disk_has_no_room_for_the_record(path):
+    filled(path, 3)
+    whole = path.read_bytes()
+    kept = whole[: whole[:-1].rindex(b"\n") + 1]
+    path.write_bytes(whole[: len(kept) + 30])
+    program = f"""
+import resource
+import warnings
+from jevmlx import AuditError
+from jevmlx.audit import AuditLog
+resource.setrlimit(resource.RLIMIT_FSIZE, ({len(kept) + 30}, resource.RLIM_INFINITY))
+with warnings.catch_warnings(record=True) as caught:
+    try:
+        AuditLog({str(path)!r})
+    except AuditError as error:
+        print(error.code, caught[0].message)
+"""
+    done = subprocess.run(command(program), env=environment(), capture_output=True, text=True, timeout=60)
+    assert done.returncode == 0, done.stderr
+    assert done.stdout.startswith("audit.write ")
+    assert "its 30 bytes were dropped" in done.stdout
+    assert path.read_bytes() == kept
+
+
+def test_a_lock_that_is_held_too_long_is_one_clear_error(path, monkeypatch):
+    monkeypatch.setattr("jevmlx.audit.log.LOCK_TIMEOUT_S", 0.05)
+    with AuditLog(path) as log:
+        with FileLock(f"{path}.lock"), pytest.raises(AuditError) as caught:
+            log.append({"kind": "note"})
+        assert caught.value.code == "audit.lock"
+        log.append({"kind": "note"})
+    assert verify(path).lines == 1
 
 
 def test_a_folder_that_cannot_be_written_is_one_clear_error(tmp_path):

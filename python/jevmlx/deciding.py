@@ -47,6 +47,8 @@ class Deciding:
         self._rows: dict[str, list[RowScores]] = {}
         self._held: list[tuple[Group, Scored]] = []
         self._frozen: dict[str, int] = {}
+        # Why a field that is final now is not at its likeliest value: what was decided later no longer says.
+        self._why_frozen: dict[str, list[int]] = {}
         self._cases = _cases(options, self._fields)
         self.stats: list[Stats] = []
         self.rows = 0
@@ -73,7 +75,9 @@ class Deciding:
         solution = self._solution()
         parents = {spec.depends_on for spec in self._fields.values()}
         chosen = dict(solution.chosen) if solution else self._likeliest()
-        self._frozen.update({name: index for name, index in chosen.items() if name in parents})
+        for name in chosen.keys() & parents - self._frozen.keys():
+            self._frozen[name] = chosen[name]
+            self._why_frozen[name] = solution.overridden.get(name, []) if solution else []
         return chosen
 
     def results(self) -> dict[str, FieldResult]:
@@ -143,7 +147,8 @@ class Deciding:
         index = best if solution is None else solution.chosen[name]
         if index == best or solution is None:
             return Pick(best)
-        by = tuple(_name(self._options, at) for at in solution.overridden.get(name, ()))
+        why = self._why_frozen.get(name) or solution.overridden.get(name) or []
+        by = tuple(_name(self._options, at) for at in why)
         return Pick(index, Overridden(by=by, cost=row.log_scores[best] - row.log_scores[index]))
 
     def _without_abstained_parents(self, found: dict[str, FieldResult]) -> dict[str, FieldResult]:

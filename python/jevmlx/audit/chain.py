@@ -9,7 +9,7 @@ from pathlib import Path
 
 from ..errors import AuditError
 from .files import in_order
-from .lines import GENESIS, MAX_LINE_BYTES, Line, NotALine, parse
+from .lines import GENESIS, MAX_LINE_BYTES, Line, NotALine, check_torn, parse
 
 
 @dataclass(frozen=True)
@@ -69,10 +69,11 @@ def walk(path: str | Path) -> Iterator[Place | Broken | Torn]:
             number = 0
             while raw := opened.readline(MAX_LINE_BYTES):
                 number += 1
-                if not raw.endswith(b"\n") and len(raw) < MAX_LINE_BYTES and file == path:
-                    yield Torn(len(raw))
-                    return
                 try:
+                    if not raw.endswith(b"\n") and len(raw) < MAX_LINE_BYTES and file == path:
+                        check_torn(raw, seq + 1)
+                        yield Torn(len(raw))
+                        return
                     line = parse(_whole(raw))
                     _check_place(line, seq, sha256)
                 except NotALine as reason:

@@ -134,3 +134,27 @@ def parse(raw: bytes) -> Line:
     if type(seq) is not int or not isinstance(prev, str):
         raise NotALine("its seq is no whole number, or its prev no text")
     return Line(seq, prev, stated, content)
+
+
+def check_torn(torn: bytes, seq: int) -> None:
+    """Whether what stands after the last newline was to become line ``seq``.
+
+    Raises:
+        NotALine: It was not: no crash left it there.
+    """
+    begin = head(seq)
+    begun = torn[: len(begin)] == begin[: len(torn)]
+    # After a crash of the machine a file may have its new size, but zeros in place of its new bytes.
+    zeros = seq > 1 and not torn.strip(b"\0")
+    if not begun and not zeros:
+        raise NotALine("it does not end in a newline, and what there is of it is no beginning of a line")
+    if _is_line(torn[:-1]):
+        raise NotALine("it was changed: it is whole, but for another byte in place of its newline")
+
+
+def _is_line(raw: bytes) -> bool:
+    try:
+        parse(raw)
+    except NotALine:
+        return False
+    return True

@@ -8,6 +8,7 @@ import stat
 import threading
 import time
 import warnings
+import weakref
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from datetime import UTC, datetime
@@ -60,6 +61,8 @@ class AuditLog:
         64
     """
 
+    _file: FileIO | None
+
     def __init__(
         self, path: str | Path, *, fsync: Fsync = "always", max_bytes: int = DEFAULT_MAX_BYTES, redact: bool = False
     ) -> None:
@@ -69,15 +72,12 @@ class AuditLog:
         self._fsync = fsync
         self._max_bytes = max_bytes
         self._redact = redact
-        self._mutex = threading.Lock()
-        self._pid = os.getpid()
         self._closed = False
-        self._file: FileIO | None = None
-        # The end of the log as last seen. A size that no file has makes the next look read it.
-        self._size = -1
-        self._seq = 0
-        self._hash = lines.GENESIS
+        # Number and hash of the last line as last seen.
+        self._seen = (0, lines.GENESIS)
         self._synced_at = time.monotonic()
+        self._begin()
+        _logs.add(self)
         self._check_path()
         with self._held():
             self._refresh()
@@ -131,7 +131,7 @@ class AuditLog:
         Raises:
             AuditError: ``audit.write``: it is not on the disk.
         """
-        with self._own_mutex():
+        with self._mutex:
             self._closed = True
             file, self._file = self._file, None
             if file is None:
@@ -156,22 +156,23 @@ class AuditLog:
             message = "an audit log is a file in a folder that exists; make the folder, or name another file"
             raise AuditError("audit.file", message, str(self._path))
 
-    def _own_mutex(self) -> threading.Lock:
-        if os.getpid() != self._pid:
-            # Another thread may have held it when this process was forked off, and is not here to release it.
-            self._pid, self._mutex = os.getpid(), threading.Lock()
-        return self._mutex
+    def _begin(self) -> None:
+        """The state before a first look, also in a forked process: a thread that is not there may have been half way through."""
+        self._mutex = threading.Lock()
+        self._file = None
+        # A size that no file has makes the next look read the end.
+        self._size = -1
 
     @contextmanager
     def _held(self) -> Iterator[None]:
         """Nobody else appends meanwhile."""
-        with self._own_mutex():
+        with self._mutex:
             if self._closed:
                 raise AuditError("audit.closed", "the audit log was closed; open it again", str(self._path))
             # A lock of its own for each line: none that is held is ever inherited by a fork.
-            lock = FileLock(f"{self._path}.lock", timeout=LOCK_TIMEOUT_S, mode=0o600, poll_interval=_LOCK_POLL_S)
+            lock = FileLock(f"{self._path}.lock", timeout=LOCK_TIMEOUT_S, mode=0o600)
             try:
-                lock.acquire()
+                lock.acquire(poll_interval=_LOCK_POLL_S)
             except Timeout as error:
                 message = (
                     f"another process has held the log's lock for {LOCK_TIMEOUT_S:g} s; end it, or write elsewhere"
@@ -210,11 +211,11 @@ class AuditLog:
             self._file.close()
         self._file, self._size = None, -1
         file = FileIO(self._path, "a+", opener=_private_file)
-        found = os.fstat(file.fileno())
-        if not stat.S_ISREG(found.st_mode):
+        if not stat.S_ISREG(os.fstat(file.fileno()).st_mode):
             file.close()
             raise OSError(None, "it is no file")
-        if found.st_size == 0 and self._fsync != "never":
+        if self._fsync != "never":
+            # Whoever made the file may have left its name to the operating system.
             files.folder_to_disk(self._path.parent)
         self._file = file
 
@@ -222,14 +223,15 @@ class AuditLog:
         end = files.end_of(self._descriptor, size)
         seq, sha256 = self._last(end)
         if end.torn:
-            _check_torn(end, seq + 1)
-        if seq < self._seq or (seq == self._seq and sha256 != self._hash):
+            lines.check_torn(end.torn, seq + 1)
+        seen, seen_sha256 = self._seen
+        if seq < seen or (seq == seen and sha256 != seen_sha256):
             message = (
-                f"line {self._seq} was written and is gone, and the log ends with line {seq}: something cut it off, moved "
+                f"line {seen} was written and is gone, and the log ends with line {seq}: something cut it off, moved "
                 "or rewrote it; keep what is left as it is, and write to another file"
             )
             raise AuditError("audit.rewound", message, str(self._path))
-        self._seq, self._hash, self._size = seq, sha256, size
+        self._seen, self._size = (seq, sha256), size
         if end.torn:
             self._repair(end.torn)
 
@@ -250,20 +252,24 @@ class AuditLog:
         os.ftruncate(self._descriptor, size)
         self._size = size
         digest = hashlib.sha256(torn).hexdigest()
-        self._write(lines.payload({"kind": "repair", "dropped_bytes": len(torn), "dropped_sha256": digest}))
-        message = f"{self._path}: the last line was cut by a crash; its {len(torn)} bytes were dropped"
-        warnings.warn(message, RuntimeWarning, stacklevel=2)
+        try:
+            self._write(lines.payload({"kind": "repair", "dropped_bytes": len(torn), "dropped_sha256": digest}))
+        finally:
+            # Said in any case: a disk that is full may have no room for the record.
+            message = f"{self._path}: the last line was cut by a crash; its {len(torn)} bytes were dropped"
+            warnings.warn(message, RuntimeWarning, stacklevel=2)
 
     def _write(self, members: bytes) -> str:
         now = datetime.now(UTC).isoformat(timespec="microseconds").replace("+00:00", "Z")
-        line, digest = lines.build(self._seq + 1, now, self._hash, members)
+        seq = self._seen[0] + 1
+        line, digest = lines.build(seq, now, self._seen[1], members)
         try:
             if self._size and self._size + len(line) > self._max_bytes:
                 self._rotate()
             self._write_whole(line)
         except OSError as error:
             raise _not_written(error, self._path) from error
-        self._size, self._seq, self._hash = self._size + len(line), self._seq + 1, digest
+        self._seen, self._size = (seq, digest), self._size + len(line)
         return digest
 
     def _write_whole(self, line: bytes) -> None:
@@ -272,7 +278,7 @@ class AuditLog:
             if self._fsync == "always" or (self._fsync == "second" and time.monotonic() - self._synced_at >= 1):
                 files.to_disk(self._descriptor)
                 self._synced_at = time.monotonic()
-        except OSError:
+        except BaseException:  # an interrupt as well
             # Should this fail too, the next append finds a file of another size and drops the torn line.
             with suppress(OSError):
                 os.ftruncate(self._descriptor, self._size)
@@ -287,6 +293,17 @@ class AuditLog:
         self._size = 0
 
 
+_logs: weakref.WeakSet[AuditLog] = weakref.WeakSet()
+
+
+def _after_fork() -> None:
+    for log in list(_logs):
+        log._begin()
+
+
+os.register_at_fork(after_in_child=_after_fork)
+
+
 def _private_file(path: str, flags: int) -> int:
     return os.open(path, flags, 0o600)
 
@@ -299,20 +316,6 @@ def _check_options(fsync: object, max_bytes: object, redact: object) -> None:
         raise AuditError("audit.option", f"max_bytes is {max_bytes!r}; a whole number from 1 on is needed", "max_bytes")
     if not isinstance(redact, bool):
         raise AuditError("audit.option", f"redact is {redact!r}; true or false is needed", "redact")
-
-
-def _check_torn(end: files.End, seq: int) -> None:
-    """Whether what stands after the last newline was to become line ``seq``; nothing else is dropped.
-
-    Raises:
-        NotALine: It was not.
-    """
-    begin = lines.head(seq)
-    begun = end.torn[: len(begin)] == begin[: len(end.torn)]
-    # After a crash of the machine a file may have its new size, but zeros in place of its new bytes.
-    zeros = end.line is not None and not end.torn.strip(b"\0")
-    if not begun and not zeros:
-        raise lines.NotALine("it does not end in a newline, and what there is of it is no beginning of a line")
 
 
 def _unusable(error: OSError, path: Path) -> AuditError:

@@ -122,11 +122,13 @@ def _replayed(place: Place, engine: Engine, calibrations: Mapping[str, Calibrati
     except JevmlxError as error:
         return Replayed(*where, "different", f"it raises now: {error}")
     recorded, replayed = dict(entry["result"]), json.loads(decision.to_json())
-    halved = max(result.pop("timings")["halved"] for result in (recorded, replayed))
+    timings = [result.pop("timings") for result in (recorded, replayed)]
     differences = _made_by_first(_differences("", recorded, replayed))
     if not differences:
         return Replayed(*where, "same")
-    return Replayed(*where, "different", _explained(differences, halved > 0), tuple(differences))
+    return Replayed(
+        *where, "different", _explained(differences, any(took["halved"] for took in timings)), tuple(differences)
+    )
 
 
 def _not_replayable(entry: Mapping[str, Any], calibrations: Mapping[str, Calibration]) -> str | None:

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from pathlib import Path
+from typing import Any
 
 from ..errors import AuditError
 from .chain import Broken, Torn, walk
@@ -33,6 +34,13 @@ class Verification:
         """Whether nothing is broken; a torn end is not."""
         return self.first_broken is None
 
+    def to_dict(self) -> dict[str, Any]:
+        """Plain data, ready for JSON."""
+        data = {"ok": self.ok, **asdict(self)}
+        if self.first_broken is not None:
+            data["first_broken"]["file"] = str(self.first_broken.file)
+        return data
+
 
 def verify(path: str | Path, *, expect: str | None = None) -> Verification:
     r"""Reads a whole log and checks every line; a writer may go on meanwhile.
@@ -53,7 +61,9 @@ def verify(path: str | Path, *, expect: str | None = None) -> Verification:
         >>> verify(path).first_broken.reason
         'it does not end in a hash as a line of an audit log does'
     """
-    if expect is not None and (len(expect) != 64 or set(expect) - set("0123456789abcdef")):
+    if expect is not None and (
+        not isinstance(expect, str) or len(expect) != 64 or set(expect) - set("0123456789abcdef")
+    ):
         raise AuditError(
             "audit.option", f"{expect!r} is no hash of a line: 64 lower-case hex digits are needed", "expect"
         )

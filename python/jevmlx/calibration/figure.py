@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib.util
 from io import BytesIO
 from pathlib import Path
 from typing import Any
@@ -27,15 +28,9 @@ def reliability_figure(calibration: Calibration, path: str | Path) -> None:
     Raises:
         CalibrationError: ``calibration.figures``: matplotlib is missing, or the file cannot be written.
     """
-    target = Path(path)
-    if target.suffix not in SUFFIXES:
-        message = f"{target.name!r} names no kind of figure; end it in one of {', '.join(SUFFIXES)}"
-        raise CalibrationError("calibration.figures", message, "figure")
-    try:
-        from matplotlib.figure import Figure
-    except ImportError as error:
-        message = "figures need matplotlib; install jevmlx[figures]"
-        raise CalibrationError("calibration.figures", message, "figure") from error
+    check_figure(path)
+    from matplotlib.figure import Figure
+
     kinds = list(calibration.diagrams)
     figure = Figure(figsize=(8, 4 * max(1, len(kinds))), layout="constrained")
     axes = figure.subplots(max(1, len(kinds)), 2, squeeze=False, sharex=True, sharey=True)
@@ -43,13 +38,30 @@ def reliability_figure(calibration: Calibration, path: str | Path) -> None:
         diagram, report = calibration.diagrams[kind], calibration.reports[kind]
         _panel(axes[row][0], diagram.before, f"{kind}, before: ECE {report.before.ece_width.value:.3f}")
         _panel(axes[row][1], diagram.after, f"{kind}, after: ECE {report.after.ece_width.value:.3f}")
-    data = BytesIO()
-    figure.savefig(data, format=target.suffix[1:])
+    target, data = Path(path), BytesIO()
+    figure.savefig(data, format=target.suffix.lower()[1:])
     try:
         write_whole(target, data.getvalue())
     except (OSError, ValueError) as error:
         message = f"{str(path)!r} cannot be written: {getattr(error, 'strerror', None) or error}"
         raise CalibrationError("calibration.figures", message, "figure") from error
+
+
+def check_figure(path: str | Path) -> None:
+    """Refuses what could not be drawn, before what it would show is computed.
+
+    Raises:
+        CalibrationError: ``calibration.figures``.
+    """
+    target = Path(path)
+    if target.suffix.lower() not in SUFFIXES:
+        message = f"{target.name!r} names no kind of figure; end it in one of {', '.join(SUFFIXES)}"
+        raise CalibrationError("calibration.figures", message, "figure")
+    if importlib.util.find_spec("matplotlib") is None:
+        raise CalibrationError("calibration.figures", "figures need matplotlib; install jevmlx[figures]", "figure")
+    if not target.parent.is_dir():
+        message = f"{str(target.parent)!r} is no folder; make it, or name another"
+        raise CalibrationError("calibration.figures", message, "figure")
 
 
 def _panel(axis: Any, bins: tuple[Bin, ...], title: str) -> None:

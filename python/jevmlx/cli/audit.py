@@ -33,16 +33,7 @@ def verify(
     found = verify_log(log, expect=expect)
     broken = found.first_broken
     if as_json:
-        named = broken and {"file": str(broken.file), "line": broken.line, "reason": broken.reason}
-        data = {
-            "ok": found.ok,
-            "lines": found.lines,
-            "files": found.files,
-            "first_broken": named,
-            "torn_bytes": found.torn_bytes,
-            "last_hash": found.last_hash,
-        }
-        typer.echo(json.dumps(data, ensure_ascii=False, indent=2))
+        typer.echo(json.dumps(found.to_dict(), ensure_ascii=False, indent=2))
     elif broken is not None:
         typer.echo(f"broken: {broken}")
     else:

@@ -9,6 +9,8 @@ from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 from rich.table import Table
 
+from ..errors import CalibrationError
+
 if TYPE_CHECKING:
     from ..calibration import Calibration, Interval
 
@@ -33,7 +35,14 @@ def run(
     """
     from .. import load, schema_of
     from ..calibration import calibrate, read_examples, reliability_figure
+    from ..calibration.figure import check_figure
 
+    # What would lose the work at its end is said at once.
+    if not out.parent.is_dir():
+        message = f"{str(out.parent)!r} is no folder; make it, or name another"
+        raise CalibrationError("calibration.file", message, "out")
+    if figure is not None:
+        check_figure(figure)
     given = schema_of(schema)
     # Known before the model is loaded.
     examples = read_examples(data, given.schema)
@@ -50,9 +59,9 @@ def run(
             scoring=scoring,
         )
     found.save(out)
+    show(found)
     if figure is not None:
         reliability_figure(found, figure)
-    show(found)
     Console(highlight=False).print(f"written to {out}", markup=False)
 
 
