@@ -154,6 +154,22 @@ def test_rotating_all_the_way_leaves_no_favoured_place(engine):
         assert other == pytest.approx(found[0], abs=TOLERANCE)
 
 
+def test_how_often_the_order_decides_is_one_call(engine):
+    schema = {"team": {"choices": ["billing", "sales"], "allow_none_of_above": True}, "urgent": {"type": "boolean"}}
+    texts = [TEXT, "What do you sell?", "It rains."]
+    found = jevmlx.flip_rate(engine, schema, texts, rotations=3)
+    expected = 0
+    for text in texts:
+        orders = [jevmlx.Schema(schema).rotated(step, 3) for step in range(3)]
+        best = [engine.decide(order, text)["team"].ranked(1)[0].choice for order in orders]
+        expected += len(set(best)) > 1
+    assert (found.contexts, found.refused, dict(found.flips)) == (3, 0, {"team": expected})
+    assert found.rates == {"team": expected / 3}
+    with pytest.raises(jevmlx.ConfigError) as caught:
+        jevmlx.flip_rate(engine, schema, texts, rotations=1)
+    assert caught.value.code == "config.rotations"
+
+
 def test_none_of_the_above_is_none(engine):
     schema = {"team": {"choices": ["zzz"], "allow_none_of_above": True}}
     result = engine.decide(schema, TEXT)["team"]

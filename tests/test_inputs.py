@@ -4,10 +4,11 @@ import dataclasses
 import enum
 import json
 import re
+import subprocess
 import sys
 import typing
 from pathlib import Path
-from typing import Annotated, Literal, Optional
+from typing import Annotated, Literal
 
 import pydantic
 import pytest
@@ -16,86 +17,16 @@ from hypothesis import strategies as st
 
 import jevmlx
 from jevmlx.inputs import choose_schema, judge_schema, rate_schema
+from jevmlx.inputs.json_schema import is_json_schema
+from reference.inputs import forms, json_schema, library_forms, listed
 from reference.loading import load_tokenizer
 
 TOKENIZER = load_tokenizer("qwen2.5")
-WORDS = st.text(st.sampled_from("abcdefgh XY'\"\\é😀"), min_size=1, max_size=6).filter(lambda text: text.strip())
+ITEMS = st.sampled_from(["literal", "enum", "members"])
 
 
-@st.composite
-def library_forms(draw):
-    """A schema in the library's own form; names are identifiers, as classes need them."""
-    fields = {}
-    for index in range(draw(st.integers(1, 4))):
-        kind = draw(st.sampled_from(["boolean", "enum", "ordered", "nullable", "multi"]))
-        spec = {"type": kind if kind in ("boolean", "multi") else "enum"}
-        if kind != "boolean":
-            least = 2 if kind == "multi" else 1
-            spec["choices"] = draw(st.lists(WORDS, min_size=least, max_size=5, unique=True))
-            glossed = draw(st.lists(st.sampled_from(spec["choices"]), unique=True))
-            if glossed:
-                spec["choice_descriptions"] = {choice: f"means {choice}" for choice in glossed}
-        if kind == "ordered":
-            spec["ordered"] = True
-        if kind == "nullable":
-            spec["allow_none_of_above"] = True
-        if draw(st.booleans()):
-            spec["description"] = draw(WORDS)
-        fields[f"field_{index}"] = spec
-    return fields
-
-
-def annotation(spec, items):
-    """A field as a Python type; choices as a Literal or as an Enum."""
-    extra = {key: spec[key] for key in ("choice_descriptions", "ordered") if key in spec}
-    field = pydantic.Field(description=spec.get("description"), json_schema_extra=extra or None)
-    if spec["type"] == "boolean":
-        return Annotated[bool, field]
-    if items == "enum":
-        one = enum.Enum("Choice", {f"m{i}": choice for i, choice in enumerate(spec["choices"])})
-    else:
-        one = Literal[tuple(spec["choices"])]
-    if spec["type"] == "multi":
-        return Annotated[list[one], field]
-    return Annotated[Optional[one] if spec.get("allow_none_of_above") else one, field]  # noqa: UP045 - built at run time
-
-
-def json_schema(fields):
-    """The same schema as JSON Schema, by hand."""
-    properties = {}
-    for name, spec in fields.items():
-        own = {key: spec[key] for key in ("choice_descriptions", "ordered", "description") if key in spec}
-        if spec["type"] == "boolean":
-            properties[name] = {"type": "boolean", **own}
-        elif spec["type"] == "multi":
-            properties[name] = {"type": "array", "items": {"$ref": f"#/$defs/{name}~1items"}, **own}
-        elif spec.get("allow_none_of_above"):
-            properties[name] = {"anyOf": [{"enum": spec["choices"]}, {"type": "null"}], **own}
-        else:
-            properties[name] = {"oneOf": [{"const": choice} for choice in spec["choices"]], **own}
-    items = {f"{name}/items": {"enum": spec["choices"]} for name, spec in fields.items() if spec["type"] == "multi"}
-    return {"type": "object", "properties": properties, "$defs": items}
-
-
-def forms(fields, items, folder):
-    types = {name: annotation(spec, items) for name, spec in fields.items()}
-    file = folder / "schema.json"
-    file.write_text(json.dumps(fields, ensure_ascii=False), "utf-8")
-    return {
-        "mapping": fields,
-        "text": json.dumps(fields),
-        "file": file,
-        "schema": jevmlx.Schema(fields),
-        "JSON Schema": json_schema(fields),
-        "JSON Schema text": json.dumps(json_schema(fields)),
-        "pydantic": pydantic.create_model("Model", **{name: (one, ...) for name, one in types.items()}),
-        "dataclass": dataclasses.make_dataclass("Data", list(types.items())),
-        "TypedDict": typing.TypedDict("Typed", types),
-    }
-
-
-@settings(max_examples=60, deadline=None)
-@given(fields=library_forms(), items=st.sampled_from(["literal", "enum"]), scoring=st.sampled_from(["labels", "slots"]))
+@settings(max_examples=40, deadline=None)
+@given(fields=library_forms(), items=ITEMS, scoring=st.sampled_from(["labels", "slots"]))
 def test_all_forms_come_to_the_same_plan(tmp_path_factory, fields, items, scoring):
     expected = jevmlx.Schema(fields)
     try:
@@ -109,8 +40,8 @@ def test_all_forms_come_to_the_same_plan(tmp_path_factory, fields, items, scorin
             assert jevmlx.compile_plan(found, TOKENIZER, scoring).plan_hash == plan_hash, form
 
 
-@settings(max_examples=60, deadline=None)
-@given(fields=library_forms(), items=st.sampled_from(["literal", "enum"]), draw=st.data())
+@settings(max_examples=40, deadline=None)
+@given(fields=library_forms(), items=ITEMS, draw=st.data())
 def test_values_come_back_in_the_form_they_were_asked_in(tmp_path_factory, fields, items, draw):
     values = {}
     for name, spec in fields.items():
@@ -124,13 +55,52 @@ def test_values_come_back_in_the_form_they_were_asked_in(tmp_path_factory, field
             values[name] = draw.draw(st.sampled_from(spec["choices"] + nothing))
     for form, source in forms(fields, items, tmp_path_factory.mktemp("forms")).items():
         typed = jevmlx.schema_of(source).restore(values)
-        if form in ("pydantic", "dataclass"):
-            assert isinstance(typed, source)
+        if form in ("mapping", "text", "file", "schema"):
+            assert typed == values
+            continue
+        if form in ("pydantic", "strict", "dataclass"):
+            assert type(typed) is source
             typed = vars(typed)
+        assert list(typed) == list(values)
         for name, value in typed.items():
-            plain = [getattr(item, "value", item) for item in value] if isinstance(value, (list, tuple)) else value
-            plain = getattr(plain, "value", plain)
-            assert plain == (list(values[name]) if isinstance(values[name], tuple) else values[name]), (form, name)
+            assert_typed(value, values[name], fields[name], members=items != "literal" and "JSON" not in form)
+
+
+def assert_typed(found, decided, spec, *, members):
+    """What was found is what was decided: a number where the form had one, a member of the Enum where it had an Enum."""
+    if isinstance(decided, tuple):
+        assert isinstance(found, list)
+        assert len(found) == len(decided)
+        for one, choice in zip(found, decided, strict=True):
+            assert_typed(one, choice, spec, members=members)
+    elif isinstance(decided, str):
+        assert isinstance(found, enum.Enum) is members
+        plain = found.value if members else found
+        assert plain == dict(zip(spec["choices"], listed(spec["choices"]), strict=True))[decided]
+    else:
+        assert found is decided
+
+
+KEYWORDS = st.sampled_from(
+    ["properties", "type", "$ref", "$schema", "$defs", "items", "enum", "anyOf", "required", "x y"]
+)
+
+
+@settings(max_examples=60)
+@given(names=st.lists(KEYWORDS, min_size=1, max_size=4, unique=True), draw=st.data())
+def test_the_two_forms_of_mappings_cannot_be_confused(names, draw):
+    fields = draw.draw(library_forms(names))
+    assert not is_json_schema(fields)
+    other = json_schema(fields)
+    for given_form in (other, {"properties": other["properties"], "$defs": other["$defs"]}):
+        assert is_json_schema(given_form)
+        for source in (fields, json.dumps(fields), given_form, json.dumps(given_form)):
+            assert jevmlx.schema_of(source).schema.to_dict() == jevmlx.Schema(fields).to_dict()
+
+
+class Spelt(enum.Enum):
+    YES = True
+    NO = False
 
 
 class Priority(enum.IntEnum):
@@ -148,33 +118,75 @@ class Team(enum.StrEnum):
 @dataclasses.dataclass
 class Ticket:
     team: Team
-    priority: Priority = dataclasses.field(metadata={"description": "How soon", "json_schema_extra": {"ordered": True}})
+    priority: Priority = dataclasses.field(metadata={"description": "How soon", "ordered": True})
     tags: frozenset[Literal["refund", "outage"]]
     pair: Annotated[tuple[Team, ...], pydantic.Field(min_length=1)]
     reply: Literal[True, False]
+    spelt: Spelt
+    asked_of: typing.ClassVar[str] = "nobody"
+    derived: str = dataclasses.field(init=False, default="set by the class")
 
 
 def test_enums_sets_tuples_and_numbers():
     given_ = jevmlx.schema_of(Ticket)
-    assert (
-        given_.schema.to_dict()
-        == {
-            "team": {"type": "enum", "description": "Who answers.", "choices": ["billing", "sales"]},
-            "priority": {"type": "enum", "description": "How soon", "choices": ["1", "2"], "ordered": True},
-            "tags": {"type": "multi", "choices": ["refund", "outage"]},
-            "pair": {
-                "type": "multi",
-                "choices": ["billing", "sales"],
-                "set_constraints": [{"type": "at_least_k", "options": ["billing", "sales"], "k": 1}],
-            },
-            "reply": {"type": "boolean"},
-        }
-        or given_.schema.to_dict()["pair"].get("description") == "Who answers."
-    )
-    values = {"team": "sales", "priority": "2", "tags": ("refund",), "pair": ("billing", "sales"), "reply": False}
-    typed = given_.restore(values)
-    assert typed == Ticket(Team.SALES, Priority.HIGH, frozenset({"refund"}), (Team.BILLING, Team.SALES), False)
-    assert type(typed.priority) is Priority
+    teams = ["billing", "sales"]
+    assert given_.schema.to_dict() == {
+        "team": {"type": "enum", "description": "Who answers.", "choices": teams},
+        "priority": {"type": "enum", "description": "How soon", "choices": ["1", "2"], "ordered": True},
+        "tags": {"type": "multi", "choices": ["refund", "outage"]},
+        "pair": {
+            "type": "multi",
+            "description": "Who answers.",
+            "choices": teams,
+            "set_constraints": [{"type": "at_least_k", "options": teams, "k": 1}],
+        },
+        "reply": {"type": "boolean"},
+        "spelt": {"type": "boolean"},
+    }
+    values = {"team": "sales", "priority": "2", "tags": ("refund",), "pair": ("billing", "sales")}
+    typed = given_.restore(values | {"reply": False, "spelt": True})
+    pair = (Team.BILLING, Team.SALES)
+    assert typed == Ticket(Team.SALES, Priority.HIGH, frozenset({"refund"}), pair, False, Spelt.YES)
+    assert (type(typed.priority), type(typed.team), type(typed.spelt)) == (Priority, Team, Spelt)
+    assert typed.derived == "set by the class"
+
+
+def test_what_stands_in_a_field_of_a_model():
+    class Model(pydantic.BaseModel):
+        """Not a question."""
+
+        team: Annotated[Team, pydantic.Field(alias="from", description="Whose is it?")] = pydantic.Field(
+            json_schema_extra={"choice_descriptions": {Team.SALES: "offers"}}
+        )
+        reply: bool = pydantic.Field(
+            validation_alias=pydantic.AliasPath("answers", 0),
+            json_schema_extra={"x-jevmlx": {"depends_on": "from", "choice_descriptions": {True: "at once"}}},
+        )
+        tags: set[Literal["a", "b"]] = pydantic.Field(
+            min_length=1,
+            json_schema_extra={"set_constraints": [{"type": "implies", "if_option": "a", "then_option": "b"}]},
+        )
+
+    given_ = jevmlx.schema_of(Model)
+    assert given_.schema.to_dict() == {
+        "from": {
+            "type": "enum",
+            "description": "Whose is it?",
+            "choices": ["billing", "sales"],
+            "choice_descriptions": {"sales": "offers"},
+        },
+        "reply": {"type": "boolean", "choice_descriptions": {"true": "at once"}, "depends_on": "from"},
+        "tags": {
+            "type": "multi",
+            "choices": ["a", "b"],
+            "set_constraints": [
+                {"type": "implies", "if_option": "a", "then_option": "b"},
+                {"type": "at_least_k", "options": ["a", "b"], "k": 1},
+            ],
+        },
+    }
+    typed = given_.restore({"from": "sales", "reply": True, "tags": ("b",)})
+    assert (typed.team, typed.reply, typed.tags) == (Team.SALES, True, {"b"})
 
 
 def test_glosses_from_const_unions():
@@ -205,12 +217,6 @@ def test_glosses_from_const_unions():
         {"type": "at_most_k", "options": options, "k": 2},
     ]
     assert found["two"]["set_constraints"] == [{"type": "exact_k", "options": options, "k": 2}]
-
-
-def test_the_two_forms_of_mappings_cannot_be_confused():
-    for name in ("properties", "type", "$ref", "$schema", "items", "enum"):
-        found = jevmlx.schema_of({name: {"type": "boolean"}}).schema
-        assert [field.name for field in found.fields] == [name]
 
 
 def prop(spec):
@@ -250,6 +256,48 @@ class Empty(pydantic.BaseModel):
     pass
 
 
+@dataclasses.dataclass
+class NoChoice:
+    field: Literal[()]
+
+
+class Bytes(pydantic.BaseModel):
+    field: Literal[b"a", b"b"]
+
+
+class OptionalList(pydantic.BaseModel):
+    field: list[Literal["a", "b"]] | None
+
+
+class Pair(pydantic.BaseModel):
+    field: tuple[Literal["a", "b"], Literal["a", "b"]]
+
+
+class Scale(pydantic.BaseModel):
+    field: Literal["low", "high"] | None = pydantic.Field(json_schema_extra={"ordered": True})
+
+
+class Unresolved(pydantic.BaseModel):
+    field: "Nowhere"  # noqa: F821 - that is the point
+
+
+@dataclasses.dataclass
+class Aliased:
+    field: Literal["low", "high"] = dataclasses.field(metadata={"alias": "level", "ordered": True})
+
+
+def refer(**definitions):
+    """A field that refers to the first of these definitions."""
+    first = next(iter(definitions))
+    return prop({"$ref": f"#/$defs/{first}"}) | {"$defs": definitions}
+
+
+TWICE = [{"$ref": "#/$defs/b"}, {"$ref": "#/$defs/b"}]
+DEEP: dict = {}
+DEEP["type"] = "object"
+DEEP["properties"] = {"field": DEEP}
+
+
 REFUSED = [
     (Text, "schema.input.text", "note"),
     (Number, "schema.input.number", "size"),
@@ -260,12 +308,21 @@ REFUSED = [
     (Empty, "schema.input.object", ""),
     (int, "schema.input.class", ""),
     (Team, "schema.input.class", ""),
+    (NoChoice, "schema.input.class", ""),
+    (Unresolved, "schema.input.class", ""),
+    (Aliased, "schema.input.class", "field"),
+    (Bytes, "schema.input.choices", "field"),
+    (OptionalList, "schema.input.union", "field"),
+    (Pair, "schema.input.items", "field"),
+    (Scale, "schema.allow_none_of_above", "field.allow_none_of_above"),
+    (Literal["a"], "schema.input.type", ""),
+    (b"{}", "schema.input.type", ""),
     (7, "schema.input.type", ""),
     (None, "schema.input.type", ""),
     (["a"], "schema.input.type", ""),
     (Text(note="x"), "schema.input.type", ""),
     (prop({"enum": []}), "schema.input.choices", "field"),
-    (prop({"enum": "ab"}), "schema.input.choices", "field"),
+    (prop({"enum": "ab"}), "schema.input.schema", "field.enum"),
     (prop({"enum": [1.5]}), "schema.input.choices", "field"),
     (prop({"enum": [1, "1"]}), "schema.input.choices", "field"),
     (prop({"const": True}), "schema.input.choices", "field"),
@@ -273,6 +330,47 @@ REFUSED = [
     (prop({"$ref": "#/$defs/none"}), "schema.input.ref", "field"),
     (prop({"$ref": "https://example.org/x.json"}), "schema.input.ref", "field"),
     ({"$ref": "#/$defs/a", "$defs": {"a": {"$ref": "#/$defs/a"}}}, "schema.input.ref", ""),
+    (refer(a={"anyOf": [{"$ref": "#/$defs/a"}]}), "schema.input.ref", "field"),
+    (refer(a={"anyOf": TWICE}, b={"enum": []}), "schema.input.ref", "field"),
+    (refer(a={"type": "array", "items": {"$ref": "#/$defs/a"}}), "schema.input.ref", "field.items"),
+    (prop({"anyOf": 5}), "schema.input.schema", "field.anyOf"),
+    (prop({"type": ["boolean", "null"]}), "schema.input.null", "field"),
+    (prop({"type": ["string", "null"]}), "schema.input.text", "field"),
+    (prop({"type": ["array", "null"], "items": {"enum": ["a", "b"]}}), "schema.input.union", "field"),
+    (prop({"enum": ["a"], "x-jevmlx": {"order": True}}), "schema.input.key", "field.x-jevmlx.order"),
+    (prop({"enum": ["a"], "x-jevmlx": []}), "schema.input.key", "field.x-jevmlx"),
+    (prop({"enum": ["a"], "allow_none_of_above": True}), "schema.input.key", "field.allow_none_of_above"),
+    (
+        prop({"type": "boolean", "choice_descriptions": {"yes": ""}}),
+        "schema.choice_descriptions.unknown",
+        "field.choice_descriptions.yes",
+    ),
+    (prop({"type": "boolean", "ordered": True}), "schema.ordered", "field.ordered"),
+    (prop({"enum": ["a"], "description": 5}), "schema.type", "field.description"),
+    (
+        prop({"type": "array", "items": {"enum": ["a", "b"]}, "minItems": 1, "set_constraints": 5}),
+        "schema.type",
+        "field.set_constraints",
+    ),
+    (
+        prop({"type": "array", "items": {"enum": ["a", "b"]}, "minItems": 3}),
+        "schema.set_constraints",
+        "field.set_constraints[0].k",
+    ),
+    (DEEP, "schema.json.depth", ".".join(["properties.field"] * 16 + ["type"])),
+    (
+        '{"type": "object", "properties": {"a": {}, "a": {"type": "boolean"}}}',
+        "schema.json.duplicate_key",
+        "properties.a",
+    ),
+    ('{"type": "object", "properties": {"a": {"enum": [NaN]}}}', "schema.json", "properties.a.enum[0]"),
+    (
+        '{"type": "object", "properties": {"a": {"type": "boolean", "title": "\\ud800"}}}',
+        "schema.surrogate",
+        "properties.a.title",
+    ),
+    ("schema.json", "schema.json", ""),
+    (Path("no\0file"), "schema.input.file", ""),
     (prop({"type": "array"}), "schema.input.items", "field"),
     (prop({"type": "array", "items": {"type": "boolean"}}), "schema.input.items", "field.items"),
     (prop({"type": "array", "items": {"type": "string"}}), "schema.input.text", "field.items"),
@@ -310,11 +408,55 @@ def test_a_file_that_is_not_utf8(tmp_path):
     assert caught.value.code == "schema.input.file"
 
 
+def test_a_file_with_a_byte_order_mark(tmp_path):
+    file = tmp_path / "schema.json"
+    file.write_text('{"urgent": {"type": "boolean"}}', "utf-8-sig")
+    assert jevmlx.schema_of(file).schema.fields[0].name == "urgent"
+
+
+def test_the_name_of_a_file_is_no_text_and_the_error_says_so():
+    with pytest.raises(jevmlx.SchemaError, match=r"pathlib\.Path"):
+        jevmlx.schema_of("schema.json")
+
+
+def test_a_text_may_hold_what_this_library_does_not_read():
+    source = prop({"enum": ["a", None], "default": 1.5, "examples": [{"x": -0.0}]}) | {"$id": "urn:x", "required": []}
+    expected = {"field": {"type": "enum", "choices": ["a"], "allow_none_of_above": True}}
+    assert jevmlx.schema_of(json.dumps(source)).schema.to_dict() == expected
+    assert jevmlx.schema_of(source).schema.to_dict() == expected
+
+
 def test_values_that_a_class_cannot_hold():
     with pytest.raises(jevmlx.SchemaError) as caught:
-        jevmlx.schema_of(Inner).restore({"flag": None})
+        jevmlx.schema_of(Ticket).restore(
+            {"team": None, "priority": "3", "tags": (), "pair": (), "reply": True, "spelt": True}
+        )
     assert caught.value.code == "schema.input.value"
-    assert "flag" in caught.value.message
+    for name in ("team", "priority", "pair"):
+        assert f"{name}: " in caught.value.message
+    assert "tags: " not in caught.value.message
+
+
+def test_what_a_class_itself_refuses():
+    class Consistent(pydantic.BaseModel):
+        urgent: bool
+        team: Team
+
+        @pydantic.model_validator(mode="after")
+        def sales_are_never_urgent(self) -> typing.Self:
+            if self.urgent and self.team is Team.SALES:
+                raise ValueError("sales are never urgent")
+            return self
+
+    given_ = jevmlx.schema_of(Consistent)
+    assert given_.restore({"urgent": False, "team": "sales"}).team is Team.SALES
+    with pytest.raises(jevmlx.SchemaError, match="sales are never urgent"):
+        given_.restore({"urgent": True, "team": "sales"})
+
+
+def test_what_was_read_may_be_given_again():
+    given_ = jevmlx.schema_of(Ticket)
+    assert jevmlx.schema_of(given_) is given_
 
 
 def test_one_field():
@@ -337,8 +479,16 @@ def test_one_field():
         (lambda: choose_schema(["a"], 3), "schema.input.question"),
         (lambda: choose_schema(["a", "b"], several=True, allow_none=True), "schema.allow_none_of_above"),
         (lambda: judge_schema(" "), "schema.input.question"),
-        (lambda: rate_schema(0), "schema.choices.count"),
-        (lambda: rate_schema(256), "schema.choices.count"),
+        (lambda: choose_schema({"a", "b"}), "schema.input.choices"),
+        (lambda: choose_schema({"a": None}), "schema.type"),
+        (lambda: choose_schema(["a", "a"]), "schema.choices.duplicate"),
+        (lambda: choose_schema(["a"], allow_none="no"), "schema.type"),
+        (lambda: judge_schema(None), "schema.input.question"),
+        (lambda: rate_schema(0), "schema.input.choices"),
+        (lambda: rate_schema(10**12), "schema.input.choices"),
+        (lambda: rate_schema(True), "schema.input.choices"),
+        (lambda: rate_schema(2.5), "schema.input.choices"),
+        (lambda: rate_schema([]), "schema.choices.count"),
     ],
 )
 def test_one_field_at_fault(make, code):
@@ -349,7 +499,5 @@ def test_one_field_at_fault(make, code):
 
 def test_the_package_is_imported_without_pydantic():
     """Importing stays cheap: pydantic comes with the first use."""
-    import subprocess
-
     code = "import sys, jevmlx; assert 'pydantic' not in sys.modules; jevmlx.schema_of({'a': {'type': 'boolean'}})"
     subprocess.run([sys.executable, "-c", code], check=True, timeout=60)

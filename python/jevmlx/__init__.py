@@ -26,6 +26,7 @@ from .prompts import Prompt, compile_plan, render_prompt
 
 if TYPE_CHECKING:
     from .engine import Engine, load
+    from .flips import FlipRate, flip_rate
     from .inputs import SchemaInput, schema_of
     from .options import DecideOptions
     from .policy import Threshold
@@ -44,6 +45,7 @@ __all__ = [
     "Engine",
     "Field",
     "FieldResult",
+    "FlipRate",
     "JevmlxError",
     "ModelError",
     "Plan",
@@ -58,6 +60,7 @@ __all__ = [
     "__version__",
     "compile_plan",
     "context_nonce",
+    "flip_rate",
     "load",
     "render_prompt",
     "resolve_profile",
@@ -73,6 +76,8 @@ _LAZY = {
     "DecisionError": "results",
     "FieldResult": "results",
     "DecideOptions": "options",
+    "FlipRate": "flips",
+    "flip_rate": "flips",
     "SchemaInput": "inputs",
     "schema_of": "inputs",
     "Threshold": "policy",

@@ -10,6 +10,8 @@ from ..errors import SchemaError
 
 # The name of the one field.
 ANSWER = "answer"
+# An enum has no more choices.
+MOST_LEVELS = 255
 
 
 def choose_schema(
@@ -24,24 +26,19 @@ def choose_schema(
     Args:
         choices: The answers, or answer → what it means.
         question: What is asked; shown to the model on one line.
-        several: Whether any number of them may apply.
+        several: Whether any number of them may apply; none of them is then an answer too.
         allow_none: Whether "none of the above" is an answer, given as ``None``.
 
     Raises:
-        SchemaError: The choices are at fault.
+        SchemaError: ``schema.input.question``, ``schema.input.choices``, or what is wrong with the schema.
 
     Example:
         >>> choose_schema({"billing": "charges, refunds", "sales": ""}, "Who should answer?").fields[0].choices
         ('billing', 'sales')
     """
-    if isinstance(choices, (str, bytes)) or not isinstance(choices, (Sequence, Mapping)):
-        message = f"choices are a list of texts, or an object from text to meaning, not a {type(choices).__name__}"
-        raise SchemaError("schema.input.choices", message, ANSWER)
-    spec: dict[str, Any] = {"type": "multi" if several else "enum", "choices": list(choices)}
-    if isinstance(choices, Mapping):
-        spec["choice_descriptions"] = {choice: gloss for choice, gloss in choices.items() if gloss}
+    spec = _listed(choices) | {"type": "multi" if several else "enum"}
     if allow_none:
-        spec["allow_none_of_above"] = True
+        spec["allow_none_of_above"] = allow_none
     return _asked(spec, question)
 
 
@@ -49,20 +46,20 @@ def judge_schema(question: str) -> Schema:
     """Is this so?
 
     Args:
-        question: A statement or a yes/no question.
+        question: A statement or a yes/no question; shown to the model on one line.
 
     Raises:
-        SchemaError: The question is empty.
+        SchemaError: ``schema.input.question``: it is no text, or empty.
 
     Example:
         >>> judge_schema("The customer is angry").fields[0].type
         'boolean'
     """
-    if not isinstance(question, str) or not question.strip():
-        raise SchemaError(
-            "schema.input.question", "there is nothing to judge; give a statement or a yes/no question", ANSWER
-        )
-    return _asked({"type": "boolean"}, question)
+    schema = _asked({"type": "boolean"}, question)
+    if not schema.fields[0].description:
+        message = "there is nothing to judge; give a statement or a yes/no question"
+        raise SchemaError("schema.input.question", message, ANSWER)
+    return schema
 
 
 def rate_schema(levels: Sequence[str] | Mapping[str, str] | int, question: str = "") -> Schema:
@@ -70,25 +67,34 @@ def rate_schema(levels: Sequence[str] | Mapping[str, str] | int, question: str =
 
     Args:
         levels: The levels, lowest first, or level → what it means; a number n stands for ``"1"`` … ``"n"``.
-        question: What is rated.
+        question: What is rated; shown to the model on one line.
 
     Raises:
-        SchemaError: The levels are at fault.
+        SchemaError: ``schema.input.question``, ``schema.input.choices``, or what is wrong with the schema.
 
     Example:
         >>> rate_schema(5, "How satisfied is the customer?").fields[0].choices
         ('1', '2', '3', '4', '5')
     """
     if isinstance(levels, int):
+        if isinstance(levels, bool) or not 1 <= levels <= MOST_LEVELS:
+            message = f"a scale has 1–{MOST_LEVELS} levels, not {levels}"
+            raise SchemaError("schema.input.choices", message, ANSWER)
         levels = [str(level) for level in range(1, levels + 1)]
-    schema = choose_schema(levels, question).to_dict()
-    return Schema({ANSWER: schema[ANSWER] | {"ordered": True}})
+    return _asked(_listed(levels) | {"type": "enum", "ordered": True}, question)
+
+
+def _listed(choices: Sequence[str] | Mapping[str, str]) -> dict[str, Any]:
+    if isinstance(choices, (str, bytes)) or not isinstance(choices, (Sequence, Mapping)):
+        # A set is refused too: the order is part of the question.
+        message = f"give a list of texts, or an object from text to meaning, not a {type(choices).__name__}"
+        raise SchemaError("schema.input.choices", message, ANSWER)
+    glosses = {"choice_descriptions": dict(choices)} if isinstance(choices, Mapping) else {}
+    return {"choices": list(choices), **glosses}
 
 
 def _asked(spec: dict[str, Any], question: str) -> Schema:
     if not isinstance(question, str):
         raise SchemaError("schema.input.question", f"a question is a text, not a {type(question).__name__}", ANSWER)
     # The prompt shows one line.
-    if line := " ".join(question.split()):
-        spec["description"] = line
-    return Schema({ANSWER: spec})
+    return Schema({ANSWER: spec | {"description": " ".join(question.split())}})

@@ -13,7 +13,8 @@ from ..errors import SchemaError
 from .classes import class_form
 from .json_schema import is_json_schema, read_json_schema
 
-Restore = Callable[[Mapping[str, Any]], Any]
+# What a file's name could never start with.
+_JSON_STARTS = ("{", "[")
 
 
 @dataclass(frozen=True)
@@ -26,11 +27,13 @@ class SchemaInput:
     """
 
     schema: Schema
-    restore: Restore
+    restore: Callable[[Mapping[str, Any]], Any]
 
 
 def schema_of(source: Any) -> SchemaInput:
     """A schema from any form it may have.
+
+    Reading a class takes about half a millisecond; where that counts, call this once and pass what it returns.
 
     Args:
         source: A :class:`jevmlx.Schema`; a mapping in this library's form; JSON Schema as a mapping; either of them as JSON text or
@@ -54,36 +57,41 @@ def schema_of(source: Any) -> SchemaInput:
     if isinstance(source, Schema):
         return SchemaInput(source, dict)
     if isinstance(source, Path):
-        source = _read(source)
+        return _of_data(_read(source))
     if isinstance(source, str):
-        return _text(source)
+        return _of_text(source)
     if isinstance(source, Mapping):
-        return _mapping(source, source)
+        return _of_data(source)
     if isinstance(source, type):
         data, build = class_form(source)
-        schema, values = read_json_schema(data)
-        return SchemaInput(schema, lambda found: build(values(found)))
+        schema, originals = read_json_schema(data)
+        return SchemaInput(schema, lambda values: build(originals(values)))
     raise SchemaError(
         "schema.input.type",
         f"a {type(source).__name__} is no schema; give a mapping, JSON text, a pathlib.Path to a JSON file, or a pydantic model, "
-        "dataclass or TypedDict class",
+        "dataclass or TypedDict as a class",
     )
 
 
-def _text(text: str) -> SchemaInput:
+def _of_text(text: str) -> SchemaInput:
+    if not text.lstrip().startswith(_JSON_STARTS):
+        message = f"{text[:40]!r} is not JSON; give a JSON object, or name a file by a pathlib.Path"
+        raise SchemaError("schema.json", message)
+    return _of_data(text)
+
+
+def _of_data(source: Mapping[str, Any] | str) -> SchemaInput:
+    """A mapping or JSON text in one of its two forms; nothing is both, see :func:`is_json_schema`."""
     try:
-        data = json.loads(text)
-    except (ValueError, RecursionError):
-        # What is wrong with it is said by the reader that names positions.
-        return SchemaInput(Schema(text), dict)
-    return _mapping(data, text) if isinstance(data, dict) else SchemaInput(Schema(text), dict)
-
-
-def _mapping(data: Mapping[str, Any], source: Mapping[str, Any] | str) -> SchemaInput:
-    if is_json_schema(data):
-        schema, values = read_json_schema(data)
-        return SchemaInput(schema, values)
-    return SchemaInput(Schema(source), dict)
+        return SchemaInput(Schema(source), dict)
+    except SchemaError as error:
+        # A text that is no JSON has no form; this reader also sees what Python's does not, such as a key that stands twice.
+        if error.code.startswith(("schema.json", "schema.surrogate")):
+            raise
+        data = json.loads(source) if isinstance(source, str) else source
+        if not is_json_schema(data):
+            raise
+    return SchemaInput(*read_json_schema(data))
 
 
 def _read(path: Path) -> str:
@@ -92,6 +100,6 @@ def _read(path: Path) -> str:
     except UnicodeDecodeError as error:
         message = f"{str(path)!r} is not UTF-8: byte {error.start} cannot be read; save it as UTF-8"
         raise SchemaError("schema.input.file", message) from error
-    except OSError as error:
-        message = f"{str(path)!r} cannot be read: {error.strerror or error}; name a JSON file"
+    except (OSError, ValueError) as error:
+        message = f"{str(path)!r} cannot be read: {getattr(error, 'strerror', None) or error}; name a JSON file"
         raise SchemaError("schema.input.file", message) from error
