@@ -152,11 +152,11 @@ def test_enums_sets_tuples_and_numbers():
 
 
 def test_what_stands_in_a_field_of_a_model():
-    class Model(pydantic.BaseModel):
+    class Model(pydantic.BaseModel, strict=True):
         """Not a question."""
 
         team: Annotated[Team, pydantic.Field(alias="from", description="Whose is it?")] = pydantic.Field(
-            json_schema_extra={"choice_descriptions": {Team.SALES: "offers"}}
+            json_schema_extra={"choice_descriptions": {Team.SALES: "offers", Team.BILLING: "charges"}}
         )
         reply: bool = pydantic.Field(
             validation_alias=pydantic.AliasPath("answers", 0),
@@ -173,7 +173,7 @@ def test_what_stands_in_a_field_of_a_model():
             "type": "enum",
             "description": "Whose is it?",
             "choices": ["billing", "sales"],
-            "choice_descriptions": {"sales": "offers"},
+            "choice_descriptions": {"billing": "charges", "sales": "offers"},
         },
         "reply": {"type": "boolean", "choice_descriptions": {"true": "at once"}, "depends_on": "from"},
         "tags": {
@@ -265,6 +265,14 @@ class Bytes(pydantic.BaseModel):
     field: Literal[b"a", b"b"]
 
 
+class BytesEnum(enum.Enum):
+    A = b"a"
+
+
+class OnlyBytes(pydantic.BaseModel):
+    field: BytesEnum
+
+
 class OptionalList(pydantic.BaseModel):
     field: list[Literal["a", "b"]] | None
 
@@ -312,6 +320,7 @@ REFUSED = [
     (Unresolved, "schema.input.class", ""),
     (Aliased, "schema.input.class", "field"),
     (Bytes, "schema.input.choices", "field"),
+    (OnlyBytes, "schema.input.choices", "field"),
     (OptionalList, "schema.input.union", "field"),
     (Pair, "schema.input.items", "field"),
     (Scale, "schema.allow_none_of_above", "field.allow_none_of_above"),
@@ -398,6 +407,16 @@ def test_what_cannot_be_decided_is_refused(source, code, path):
     with pytest.raises(jevmlx.SchemaError) as caught:
         jevmlx.schema_of(source)
     assert (caught.value.code, caught.value.path) == (code, path)
+
+
+def test_references_are_json_pointers_in_a_fragment():
+    source = refer(**{"a~0b~1c%20d": {"allOf": [{"$ref": "#/$defs/plain"}], "description": "beside"}})
+    source["$defs"] = {
+        "a~b/c d": source["$defs"]["a~0b~1c%20d"],
+        "plain": {"enum": ["a"], "description": "referred to"},
+    }
+    found = jevmlx.schema_of(source).schema.fields[0]
+    assert (found.description, found.choices) == ("beside", ("a",))
 
 
 def test_a_file_that_is_not_utf8(tmp_path):

@@ -147,7 +147,7 @@ class _Reader:
             elif "enum" in one:
                 found += [(value, "") for value in self._list(one, "enum")]
             elif isinstance(kind, (list, tuple)):
-                pending.extendleft({**one, "type": name} for name in reversed(kind))
+                pending.extendleft({**one, "type": name} for name in kind)
             elif one.get("anyOf") or one.get("oneOf"):
                 pending.extendleft(reversed(self._list(one, "anyOf" if one.get("anyOf") else "oneOf")))
             elif kind == "boolean":
