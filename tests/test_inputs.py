@@ -122,7 +122,7 @@ class Ticket:
     tags: frozenset[Literal["refund", "outage"]]
     pair: Annotated[tuple[Team, ...], pydantic.Field(min_length=1)]
     reply: Literal[True, False]
-    spelt: Spelt
+    spelt: Spelt = dataclasses.field(metadata={"choice_descriptions": {Spelt.NO: "misspelt"}})
     asked_of: typing.ClassVar[str] = "nobody"
     derived: str = dataclasses.field(init=False, default="set by the class")
 
@@ -141,7 +141,7 @@ def test_enums_sets_tuples_and_numbers():
             "set_constraints": [{"type": "at_least_k", "options": teams, "k": 1}],
         },
         "reply": {"type": "boolean"},
-        "spelt": {"type": "boolean"},
+        "spelt": {"type": "boolean", "choice_descriptions": {"false": "misspelt"}},
     }
     values = {"team": "sales", "priority": "2", "tags": ("refund",), "pair": ("billing", "sales")}
     typed = given_.restore(values | {"reply": False, "spelt": True})
@@ -158,9 +158,11 @@ def test_what_stands_in_a_field_of_a_model():
         team: Annotated[Team, pydantic.Field(alias="from", description="Whose is it?")] = pydantic.Field(
             json_schema_extra={"choice_descriptions": {Team.SALES: "offers", Team.BILLING: "charges"}}
         )
-        reply: bool = pydantic.Field(
+        reply: Spelt = pydantic.Field(
             validation_alias=pydantic.AliasPath("answers", 0),
-            json_schema_extra={"x-jevmlx": {"depends_on": "from", "choice_descriptions": {True: "at once"}}},
+            json_schema_extra={
+                "x-jevmlx": {"depends_on": "from", "choice_descriptions": {Spelt.NO: "later", Spelt.YES: "at once"}}
+            },
         )
         tags: set[Literal["a", "b"]] = pydantic.Field(
             min_length=1,
@@ -175,7 +177,11 @@ def test_what_stands_in_a_field_of_a_model():
             "choices": ["billing", "sales"],
             "choice_descriptions": {"billing": "charges", "sales": "offers"},
         },
-        "reply": {"type": "boolean", "choice_descriptions": {"true": "at once"}, "depends_on": "from"},
+        "reply": {
+            "type": "boolean",
+            "choice_descriptions": {"true": "at once", "false": "later"},
+            "depends_on": "from",
+        },
         "tags": {
             "type": "multi",
             "choices": ["a", "b"],
@@ -186,7 +192,7 @@ def test_what_stands_in_a_field_of_a_model():
         },
     }
     typed = given_.restore({"from": "sales", "reply": True, "tags": ("b",)})
-    assert (typed.team, typed.reply, typed.tags) == (Team.SALES, True, {"b"})
+    assert (typed.team, typed.reply, typed.tags) == (Team.SALES, Spelt.YES, {"b"})
 
 
 def test_glosses_from_const_unions():

@@ -27,13 +27,7 @@ class _WithMembers(GenerateJsonSchema):
         return {"enum": list(schema["expected"])}
 
     def enum_schema(self, schema: Any) -> dict[str, Any]:
-        described = super().enum_schema(schema)
-        described.pop("const", None)
-        return {**described, "enum": list(schema["members"])}
-
-    def sort(self, value: Any, parent_key: str | None = None) -> Any:
-        # Members may be keys, and have no order.
-        return value
+        return {**super().enum_schema(schema), "enum": list(schema["members"])}
 
 
 def class_form(cls: type) -> tuple[Mapping[str, Any], Callable[[Mapping[str, Any]], Any]]:
