@@ -208,6 +208,7 @@ def test_glosses_from_const_unions():
                     {"type": "null"},
                 ],
             },
+            "only": {"const": "one", "title": "Only", "description": "what the field is about"},
             "nested": {"anyOf": [{"enum": ["a"]}, {"anyOf": [{"const": "b"}, {"enum": ["c", None]}]}]},
             "range": {"type": "array", "items": {"enum": ["x", "y", "z"]}, "minItems": 1, "maxItems": 2},
             "two": {"type": "array", "items": {"enum": ["x", "y", "z"]}, "minItems": 2, "maxItems": 2},
@@ -216,6 +217,7 @@ def test_glosses_from_const_unions():
     found = jevmlx.schema_of(source).schema.to_dict()
     assert found["team"]["choice_descriptions"] == {"billing": "charges, refunds", "sales": "offers"}
     assert found["team"]["allow_none_of_above"]
+    assert found["only"] == {"type": "enum", "description": "what the field is about", "choices": ["one"]}
     assert found["nested"] == {"type": "enum", "choices": ["a", "b", "c"], "allow_none_of_above": True}
     options = ["x", "y", "z"]
     assert found["range"]["set_constraints"] == [
@@ -372,6 +374,7 @@ REFUSED = [
         "schema.set_constraints",
         "field.set_constraints[0].k",
     ),
+    ({"properties": {}}, "schema.missing_key", "properties.choices"),
     (DEEP, "schema.json.depth", ".".join(["properties.field"] * 16 + ["type"])),
     (
         '{"type": "object", "properties": {"a": {}, "a": {"type": "boolean"}}}',
@@ -477,6 +480,11 @@ def test_what_a_class_itself_refuses():
     assert given_.restore({"urgent": False, "team": "sales"}).team is Team.SALES
     with pytest.raises(jevmlx.SchemaError, match="sales are never urgent"):
         given_.restore({"urgent": True, "team": "sales"})
+
+
+def test_values_that_were_never_asked_for_stay_as_they_are():
+    given_ = jevmlx.schema_of(prop({"enum": [1, 2]}))
+    assert given_.restore({"field": "3", "other": "1"}) == {"field": "3", "other": "1"}
 
 
 def test_what_was_read_may_be_given_again():

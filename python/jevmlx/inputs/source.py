@@ -33,7 +33,7 @@ class SchemaInput:
 def schema_of(source: Any) -> SchemaInput:
     """A schema from any form it may have.
 
-    Reading a class takes about half a millisecond; where that counts, call this once and pass what it returns.
+    Reading a class takes about a millisecond; where that counts, call this once and pass what it returns.
 
     Args:
         source: A :class:`jevmlx.Schema`; a mapping in this library's form; JSON Schema as a mapping; either of them as JSON text or
