@@ -27,11 +27,6 @@ def path(tmp_path):
 # Records
 
 
-@pytest.fixture(scope="module")
-def engine():
-    return jevmlx.load("embedded")
-
-
 def test_a_record_holds_question_options_and_result(engine, path):
     options = {
         "scoring": "slots",

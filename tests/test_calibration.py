@@ -277,13 +277,6 @@ def test_good_lines_are_read(tmp_path):
     assert (second.line, dict(second.labels)) == (3, {"urgent": False})
 
 
-@pytest.fixture(scope="module")
-def engine():
-    engine = jevmlx.load("embedded")
-    yield engine
-    engine.close()
-
-
 def labelled():
     draw = random.Random(8)
     for index in range(60):

@@ -24,13 +24,6 @@ TREE = {
 }
 
 
-@pytest.fixture(scope="module")
-def engine():
-    engine = jevmlx.load("embedded")
-    yield engine
-    engine.close()
-
-
 def slow_scores(engine, schema, scoring, decided, context=TEXT):
     """Every scalar field's log scores by full passes, later waves under what was decided."""
     fields = reference_schema.fields_of(schema)

@@ -25,11 +25,6 @@ TEXT = "My card was charged twice and nobody answers."
 TOLERANCE = 2e-3  # nats, float32: passes of other shapes differ by less
 
 
-@pytest.fixture(scope="session")
-def engine():
-    return jevmlx.load("embedded")
-
-
 def bits(decision):
     """Everything of a decision that must not depend on how it was made."""
     data = decision.to_dict()

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from ._core import Schema
-from .inputs import SchemaInput, schema_of
+from .inputs import SchemaInput
 from .options import Options
 
 # A schema, or what ``jevmlx.schema_of`` makes one of: a mapping, JSON text, a file, a class.
@@ -35,12 +35,3 @@ class Asking:
     def restore(self) -> Callable[[Mapping[str, Any]], Any]:
         """From field values to the caller's own type."""
         return self.source.restore
-
-
-def as_input(schema: SchemaLike) -> SchemaInput:
-    """A schema in whatever form.
-
-    Raises:
-        SchemaError: It is none.
-    """
-    return schema if isinstance(schema, SchemaInput) else schema_of(schema)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections import OrderedDict
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
@@ -16,6 +15,7 @@ from ._core import (
 )
 from .constraints import SetProgram
 from .frames import Frame, find_frame
+from .lru import LruCache
 from .prefix import MESSAGE_SAMPLES, shared_length
 from .profiles import Profile
 from .prompts import Prompt, conversation, encode_turns
@@ -71,7 +71,7 @@ class CompiledSchema:
     profile: Profile
     _frame: list[Frame | None] = field(default_factory=list, repr=False)
     _prefixes: dict[str, list[int]] = field(default_factory=dict, repr=False)
-    _waves: OrderedDict[tuple[int, ...], CompiledWave] = field(default_factory=OrderedDict, repr=False)
+    _waves: LruCache[tuple[int, ...], CompiledWave] = field(default_factory=lambda: LruCache(_MAX_WAVES), repr=False)
 
     @classmethod
     def of(cls, plan: Plan, tokenizer: TextTokenizer, profile: Profile) -> CompiledSchema:
@@ -108,15 +108,13 @@ class CompiledSchema:
         """
         settled = (choice if at < depth else 0 for choice, at in zip(decided, self.depths, strict=True))
         key = (depth, *settled)
-        if key in self._waves:
-            self._waves.move_to_end(key)
-            return self._waves[key]
+        held = self._waves.get(key)
+        if held is not None:
+            return held
         plan = self.plan.wave(depth, key[1:], self.tokenizer.encode_data)
         layout = plan.layout()
         wave = CompiledWave(plan.plan_hash, plan.fields, TokenForest.of(layout), Paths.of(layout))
-        self._waves[key] = wave
-        while len(self._waves) > _MAX_WAVES:
-            self._waves.popitem(last=False)
+        self._waves.put(key, wave)
         return wave
 
     def prompt(

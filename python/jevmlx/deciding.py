@@ -10,7 +10,7 @@ from collections.abc import Iterable, Sequence
 
 from ._core import Field
 from .compiled import CompiledWave
-from .constraints import CaseProgram, CaseSolution, SetProgram, micro_nats
+from .constraints import CaseProgram, CaseSolution, micro_nats
 from .decisions import Pick, Scale, likeliest, multi_result, scalar_result, value_of
 from .options import Options
 from .questions import Asked, Group
@@ -52,7 +52,9 @@ class Deciding:
         self._cases = _cases(options, self._fields)
         self.stats: list[Stats] = []
         self.rows = 0
-        self.depth = max(max(group.questions[0].compiled.depths) for group in asked.groups)
+        depths = (depth for group in asked.groups for depth in group.questions[0].compiled.depths)
+        self._depths = dict(zip(self._fields, depths, strict=True))
+        self.depth = max(self._depths.values())
         self.waves: list[list[str]] = [[] for _ in asked.questions]
 
     def hold(self, scores: Iterable[tuple[CompiledWave | None, BranchScores]]) -> None:
@@ -89,15 +91,13 @@ class Deciding:
         solution = self._solution()
         scale = Scale(self._options.temperature or 1.0, self._options.calibration)
         found: dict[str, FieldResult] = {}
-        programs: dict[str, SetProgram | None] = {}
         for group in self.asked.groups:
-            programs.update(zip((name for name, _ in group.fields), group.questions[0].compiled.programs, strict=True))
-        for name, spec in self._fields.items():
-            rows, thresholds = self._rows[name], self._options.thresholds.of_field(name)
-            if spec.type == "multi":
-                found[name] = multi_result(name, spec, rows, scale, programs[name], thresholds)
-            else:
-                found[name] = scalar_result(name, spec, rows[0], scale, self._pick(name, solution), thresholds)
+            for (name, spec), program in zip(group.fields, group.questions[0].compiled.programs, strict=True):
+                rows, thresholds = self._rows[name], self._options.thresholds.of_field(name)
+                if spec.type == "multi":
+                    found[name] = multi_result(name, spec, rows, scale, program, thresholds)
+                else:
+                    found[name] = scalar_result(name, spec, rows[0], scale, self._pick(name, solution), thresholds)
         return self._without_abstained_parents(found)
 
     def _read(self) -> None:
@@ -153,16 +153,13 @@ class Deciding:
 
     def _without_abstained_parents(self, found: dict[str, FieldResult]) -> dict[str, FieldResult]:
         """Where a field has no value, neither has what was asked given its value."""
-        for name, spec in sorted(self._fields.items(), key=lambda item: self._ancestors(item[0])):
-            parent = spec.depends_on
+        # Those above come first.
+        for name in sorted(self._fields, key=self._depths.__getitem__):
+            parent = self._fields[name].depends_on
             if parent is not None and found[parent].status == "abstain" and found[name].status != "abstain":
                 reason = f"{parent}, which it depends on, abstained"
                 found[name] = found[name].model_copy(update={"value": None, "status": "abstain", "reason": reason})
         return found
-
-    def _ancestors(self, name: str) -> int:
-        parent = self._fields[name].depends_on
-        return 0 if parent is None else 1 + self._ancestors(parent)
 
 
 def _cases(options: Options, fields: dict[str, Field]) -> CaseProgram | None:

@@ -7,7 +7,6 @@ import hashlib
 import threading
 import time
 import weakref
-from collections import OrderedDict
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import Future
 from typing import TYPE_CHECKING, Any, Literal, ParamSpec, TypeVar, Unpack
@@ -21,11 +20,12 @@ from ._core import (
     Schema,
     __version__,
 )
-from .asking import Asking, SchemaLike, as_input
+from .asking import Asking, SchemaLike
 from .compiled import CompiledSchema
 from .deciding import Deciding
 from .device import DeviceQueue
-from .inputs import choose_schema, judge_schema, rate_schema
+from .inputs import choose_schema, judge_schema, rate_schema, schema_of
+from .lru import LruCache
 from .models import ModelSource, resolve
 from .models.cache import folder_hash
 from .options import DecideOptions, Options, check_schema
@@ -33,7 +33,7 @@ from .profiles import Profile, resolve_profile
 from .prompts import compile_plan
 from .questions import Asked, Question, ask_alone, ask_together
 from .results import Decision, DecisionError, PromptRecord, Provenance, Timings
-from .scorer import PriorCache, QuestionScorer
+from .scorer import QuestionScorer, prior_cache
 from .scoring.backend import Backend, BranchScores
 from .scoring.forest import TokenForest
 from .tokenizers import TextTokenizer, adapt
@@ -139,10 +139,10 @@ class Engine:
         self._audit = audit
         # A folder names its bytes; a hub revision already does.
         self._revision = source.revision or source.content_hash or folder_hash(source.path)
-        self._plans: OrderedDict[tuple[Schema, str], CompiledSchema] = OrderedDict()
+        self._plans = LruCache[tuple[Schema, str], CompiledSchema](_MAX_PLANS)
         self._plans_lock = threading.Lock()
         # Read and written on the device's thread only.
-        self._priors = PriorCache()
+        self._priors = prior_cache()
 
     def __repr__(self) -> str:
         return f"Engine({self.source.model_id!r}, dtype={self._dtype!r}, profile={self.profile.name!r})"
@@ -158,17 +158,15 @@ class Engine:
             SchemaError: The schema is at fault.
             CompileError: This model's tokenizer cannot tell the answers apart.
         """
-        schema = as_input(schema).schema
+        schema = schema_of(schema).schema
         key = (schema, scoring)
         with self._plans_lock:
-            if key in self._plans:
-                self._plans.move_to_end(key)
-                return self._plans[key]
+            held = self._plans.get(key)
+        if held is not None:
+            return held
         compiled = CompiledSchema.of(compile_plan(schema, self._text, scoring), self._text, self.profile)
         with self._plans_lock:
-            self._plans[key] = compiled
-            while len(self._plans) > _MAX_PLANS:
-                self._plans.popitem(last=False)
+            self._plans.put(key, compiled)
         return compiled
 
     def decide(
@@ -284,7 +282,7 @@ class Engine:
         Raises:
             JevmlxError: Schema or options are at fault.
         """
-        given = as_input(schema)
+        given = schema_of(schema)
         checked = Options.of(options, merge=merge)
         check_schema(given.schema, checked)
         return Asking(given, checked)
@@ -310,17 +308,13 @@ class Engine:
         split: int,
         forest: TokenForest,
         options: Options,
-        progress: Progress | None = None,
-        keep: bool = False,
     ) -> BranchScores:
         """One prompt's branch logits; call it on the device's thread only.
 
         Raises:
             ModelError: The model gave logits that are no numbers, or ran out of memory.
         """
-        return self._backend.score(
-            ids, split, forest, legal_mass=options.legal_mass, budget_bytes=self._budget, progress=progress, keep=keep
-        )
+        return self._backend.score(ids, split, forest, legal_mass=options.legal_mass, budget_bytes=self._budget)
 
     def score_asked(self, asking: Asking, asked: Asked, progress: Progress | None = None) -> Deciding:
         """Scores every question, each in a computation of its own, wave by wave; call it on the device's thread only.

@@ -6,11 +6,10 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
+from .checks import is_whole
 from .errors import ConfigError
 from .inputs import schema_of
 from .results import Decision
-
-NONE = "none of the above"
 
 if TYPE_CHECKING:
     from .engine import Engine
@@ -52,7 +51,7 @@ def flip_rate(engine: Engine, schema: Any, contexts: Iterable[str], *, rotations
         ConfigError: ``config.rotations``: fewer than two.
         JevmlxError: Schema or options are at fault.
     """
-    if not isinstance(rotations, int) or isinstance(rotations, bool) or rotations < 2:
+    if not is_whole(rotations, 2):
         message = (
             f"rotations is {rotations!r}; a whole number from 2 is needed, since one order has nothing to differ from"
         )
@@ -70,7 +69,7 @@ def flip_rate(engine: Engine, schema: Any, contexts: Iterable[str], *, rotations
             continue
         decided += 1
         for name in names:
-            # In another order "none of the above" is a choice like any other.
-            answers = {NONE if decision[name].raw_value is None else decision[name].raw_value for decision in decisions}
-            flips[name] += len(answers) > 1
+            # By the choice: in another order "none of the above" is one like any other, and no None.
+            scores = [decision[name].log_scores for decision in decisions]
+            flips[name] += len({max(found, key=found.__getitem__) for found in scores}) > 1
     return FlipRate(decided, len(texts) - decided, flips)

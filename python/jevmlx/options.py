@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypedDict
 
 from ._core import Schema
+from .checks import is_number, is_whole
 from .errors import ConfigError
 from .overflow import ERROR, check_overflow
 from .policy import Policy, Threshold
@@ -103,8 +103,8 @@ class Options:
                 raise ConfigError("config.flag", f"{name} is {getattr(self, name)!r}; true or false is needed", name)
         self._check_key()
         check_overflow(self.overflow)
-        k: object = self.permutations
-        if not isinstance(k, int) or isinstance(k, bool) or not 1 <= k <= MOST_PERMUTATIONS:
+        k = self.permutations
+        if not is_whole(k, 1) or k > MOST_PERMUTATIONS:
             message = f"permutations is {k!r}; a whole number from 1 to {MOST_PERMUTATIONS} is needed"
             raise ConfigError("config.permutations", message, "permutations")
         self._check_combinations()
@@ -139,11 +139,6 @@ class Options:
         elif not isinstance(given, Calibration):
             message = f"calibration is a {type(given).__name__}; a Calibration or the path of one is needed"
             raise ConfigError("config.calibration", message, "calibration")
-
-
-def is_number(value: object) -> bool:
-    """Whether a value is a finite number and no bool."""
-    return isinstance(value, (int, float)) and not isinstance(value, bool) and math.isfinite(value)
 
 
 def check_schema(schema: Schema, options: Options) -> None:

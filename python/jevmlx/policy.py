@@ -7,6 +7,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any, Literal
 
+from .checks import is_number
 from .errors import ConfigError
 
 OTHERS = "*"
@@ -49,8 +50,7 @@ class Threshold:
         value: Any = getattr(self, name)
         if value is None:
             return
-        number = isinstance(value, (int, float)) and not isinstance(value, bool)
-        if not number or not 0 <= value <= most or value == math.inf:
+        if not is_number(value) or not 0 <= value <= most:
             limit = f"a number from 0 to {most:g}" if most < math.inf else "a number of nats, 0 or more,"
             raise _refused(f"{name} is {value!r}; {limit} is needed", name)
 

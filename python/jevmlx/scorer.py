@@ -2,38 +2,25 @@
 
 from __future__ import annotations
 
-from collections import OrderedDict
 from collections.abc import Callable, Mapping
 from dataclasses import replace
 from typing import Any
 
 from .compiled import CompiledWave
+from .lru import LruCache
 from .options import Options
 from .questions import Group, Question
 from .scoring.backend import Backend, BranchScores, Stats
+
+PriorCache = LruCache[tuple[str, ...], BranchScores]
 
 # Priors held; each takes some kB.
 _MAX_PRIORS = 1024
 
 
-class PriorCache:
-    """Scores of questions about no content, by everything they depend on, least recently used out first."""
-
-    def __init__(self) -> None:
-        self._held: OrderedDict[tuple[str, ...], BranchScores] = OrderedDict()
-
-    def get(self, key: tuple[str, ...]) -> BranchScores | None:
-        """The scores, at no cost, if they are held."""
-        found = self._held.get(key)
-        if found is not None:
-            self._held.move_to_end(key)
-        return found
-
-    def put(self, key: tuple[str, ...], scores: BranchScores) -> None:
-        """Holds scores, without the state they were computed with."""
-        self._held[key] = replace(scores, stats=Stats.nothing(), after=None)
-        while len(self._held) > _MAX_PRIORS:
-            self._held.popitem(last=False)
+def prior_cache() -> PriorCache:
+    """Scores of questions about no content, by everything they depend on."""
+    return LruCache(_MAX_PRIORS)
 
 
 class QuestionScorer:
@@ -123,5 +110,6 @@ class QuestionScorer:
         found = self._priors.get(key)
         if found is None:
             found = compute()
-            self._priors.put(key, found)
+            # Without what it cost, which is paid once, and without the state it was computed with.
+            self._priors.put(key, replace(found, stats=Stats.nothing(), after=None))
         return found

@@ -120,3 +120,14 @@ def forms(fields, items, folder):
         "TypedDict": typing.TypedDict("Typed", types),
         "typing_extensions": typing_extensions.TypedDict("Typed", types),
     }
+
+
+def prop(spec):
+    """A JSON Schema of one field."""
+    return {"type": "object", "properties": {"field": spec}}
+
+
+def refer(**definitions):
+    """A field that refers to the first of these definitions."""
+    first = next(iter(definitions))
+    return prop({"$ref": f"#/$defs/{first}"}) | {"$defs": definitions}

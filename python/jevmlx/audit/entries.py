@@ -7,7 +7,8 @@ import hashlib
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from ..asking import SchemaLike, as_input
+from ..asking import SchemaLike
+from ..inputs import schema_of
 from ..options import Options
 from ..policy import Threshold
 from ..results import Decision, DecisionError
@@ -31,7 +32,7 @@ def entry_of(
     Raises:
         JevmlxError: Schema or options are at fault.
     """
-    asked: dict[str, Any] = {"schema": as_input(schema).schema.to_dict()}
+    asked: dict[str, Any] = {"schema": schema_of(schema).schema.to_dict()}
     if messages is not None:
         asked |= _private("messages", messages, redact)
     else:

@@ -131,16 +131,3 @@ def to_disk(descriptor: int) -> None:
             fcntl.fcntl(descriptor, full)
             return
     os.fsync(descriptor)
-
-
-def folder_to_disk(folder: Path) -> None:
-    """Returns when the names in a folder are on the disk.
-
-    Raises:
-        OSError: They are not.
-    """
-    descriptor = os.open(folder, os.O_RDONLY)
-    try:
-        os.fsync(descriptor)
-    finally:
-        os.close(descriptor)

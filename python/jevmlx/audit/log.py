@@ -19,6 +19,8 @@ from typing import Any, Literal, Self, get_args
 from filelock import FileLock, Timeout
 
 from ..asking import SchemaLike
+from ..checks import is_whole
+from ..disk import to_disk
 from ..errors import AuditError
 from ..options import Options
 from ..results import Decision, DecisionError
@@ -216,7 +218,7 @@ class AuditLog:
             raise OSError(None, "it is no file")
         if self._fsync != "never":
             # Whoever made the file may have left its name to the operating system.
-            files.folder_to_disk(self._path.parent)
+            to_disk(self._path.parent)
         self._file = file
 
     def _read_end(self, size: int) -> None:
@@ -312,7 +314,7 @@ def _check_options(fsync: object, max_bytes: object, redact: object) -> None:
     if fsync not in get_args(Fsync):
         message = f'fsync is {fsync!r}; allowed are "always", "second" and "never"'
         raise AuditError("audit.option", message, "fsync")
-    if not isinstance(max_bytes, int) or isinstance(max_bytes, bool) or max_bytes < 1:
+    if not is_whole(max_bytes, 1):
         raise AuditError("audit.option", f"max_bytes is {max_bytes!r}; a whole number from 1 on is needed", "max_bytes")
     if not isinstance(redact, bool):
         raise AuditError("audit.option", f"redact is {redact!r}; true or false is needed", "redact")

@@ -11,9 +11,9 @@ from typing import Annotated, Any, Literal
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
+from ..disk import write_whole
 from ..errors import CalibrationError
 from ..results import Frozen
-from .files import write_whole
 
 FORMAT: Literal["jevmlx-calibration-1"] = "jevmlx-calibration-1"
 

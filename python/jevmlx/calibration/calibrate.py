@@ -8,6 +8,8 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
+
 from .._core import Schema, __version__
 from ..errors import CalibrationError
 from ..inputs import schema_of
@@ -143,12 +145,12 @@ def _examples(data: Data, schema: Schema) -> list[Example]:
 def _parted(observed: Observations, first: int) -> tuple[Observations, Observations]:
     """What was observed of the first examples, and of the others."""
     parts = []
-    for wanted in (range(first), range(first, 10**18)):
+    for others in (False, True):
         fields = []
         for field in observed.fields:
-            rows = [row for row, example in enumerate(field.labels.examples.tolist()) if example in wanted]
-            if rows:
+            rows = np.flatnonzero((field.labels.examples >= first) == others)
+            if len(rows):
                 fields.append(FieldObservations(field.labels.at(rows), field.scores[rows]))
-        refused = tuple(error for error in observed.refused if error.index in wanted)
+        refused = tuple(error for error in observed.refused if (error.index >= first) == others)
         parts.append(replace(observed, fields=tuple(fields), refused=refused))
     return parts[0], parts[1]

@@ -7,9 +7,9 @@ from io import BytesIO
 from pathlib import Path
 from typing import Any
 
+from ..disk import write_whole
 from ..errors import CalibrationError
 from .bundle import Bin, Calibration
-from .files import write_whole
 from .metrics import BINS
 
 SUFFIXES = (".pdf", ".png", ".svg")

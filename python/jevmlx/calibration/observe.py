@@ -40,7 +40,7 @@ class FieldTruth:
     examples: Ints
     truth: Ints
 
-    def at(self, rows: Sequence[int]) -> FieldTruth:
+    def at(self, rows: Sequence[int] | Ints) -> FieldTruth:
         """The right answers at these places only."""
         return FieldTruth(self.name, self.kind, self.examples[rows], self.truth[rows])
 

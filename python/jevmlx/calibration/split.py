@@ -8,6 +8,7 @@ from collections import defaultdict
 from collections.abc import Sequence
 from math import ceil
 
+from ..checks import is_number
 from ..errors import CalibrationError
 from .data import Example
 
@@ -59,8 +60,7 @@ def split(examples: Sequence[Example], held_out: float = HELD_OUT) -> tuple[list
         >>> len(fitted) + len(held)
         5
     """
-    number = isinstance(held_out, (int, float)) and not isinstance(held_out, bool)
-    if not number or not 0 < held_out < 1:
+    if not is_number(held_out) or not 0 < held_out < 1:
         message = f"held_out is {held_out!r}; a share of more than 0 and less than 1 is needed"
         raise CalibrationError("calibration.split", message, "held_out")
     texts = [normalised(example.context) for example in examples]

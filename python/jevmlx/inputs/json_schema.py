@@ -15,6 +15,7 @@ from typing import Any
 from urllib.parse import unquote
 
 from .._core import Schema
+from ..checks import is_whole
 from ..errors import SchemaError
 
 # Keys of this library's own form that may stand in a property.
@@ -246,7 +247,7 @@ def _counts(spec: Mapping[str, Any], choices: list[str], path: str) -> list[dict
     """How many items an array has, as constraints on its options."""
     least, most = spec.get("minItems", 0), spec.get("maxItems", len(choices))
     for key, value in (("minItems", least), ("maxItems", most)):
-        if not isinstance(value, int) or isinstance(value, bool) or value < 0:
+        if not is_whole(value, 0):
             raise SchemaError("schema.input.items", f"{key} is a whole number, 0 or more", f"{path}.{key}")
     if least == most:
         return [{"type": "exact_k", "options": choices, "k": least}]

@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from .._core import Schema
+from ..checks import is_whole
 from ..errors import SchemaError
 
 # The name of the one field.
@@ -77,7 +78,7 @@ def rate_schema(levels: Sequence[str] | Mapping[str, str] | int, question: str =
         ('1', '2', '3', '4', '5')
     """
     if isinstance(levels, int):
-        if isinstance(levels, bool) or not 1 <= levels <= MOST_LEVELS:
+        if not is_whole(levels, 1) or levels > MOST_LEVELS:
             message = f"a scale has 1–{MOST_LEVELS} levels, not {levels}"
             raise SchemaError("schema.input.choices", message, ANSWER)
         levels = [str(level) for level in range(1, levels + 1)]

@@ -17,6 +17,7 @@ from pathlib import Path
 
 from filelock import FileLock
 
+from ..disk import to_disk
 from ..errors import ModelError
 
 MANIFEST = "manifest.json"
@@ -72,7 +73,7 @@ def _build(root: Path, folder: Path, build: Callable[[Path], None]) -> None:
         (made / MANIFEST).write_text(json.dumps(_hashes(made), indent=2, sort_keys=True) + "\n")
         for path in made.iterdir():
             path.chmod(0o644)
-            _to_disk(path)
+            to_disk(path)
         if folder.exists():
             shutil.rmtree(folder)
         made.chmod(0o755)
@@ -113,11 +114,3 @@ def sha256(path: Path) -> str:
 def _hashes(folder: Path) -> dict[str, str]:
     files = (path for path in folder.iterdir() if path.is_file() and path.name != MANIFEST)
     return {path.name: sha256(path) for path in files}
-
-
-def _to_disk(path: Path) -> None:
-    descriptor = os.open(path, os.O_RDONLY)
-    try:
-        os.fsync(descriptor)
-    finally:
-        os.close(descriptor)

@@ -1,4 +1,4 @@
-"""Files that are written whole or not at all."""
+"""Getting files to the disk: whole or not at all."""
 
 from __future__ import annotations
 
@@ -26,3 +26,16 @@ def write_whole(path: str | Path, data: bytes) -> None:
     except BaseException:
         beside.unlink(missing_ok=True)
         raise
+
+
+def to_disk(path: Path) -> None:
+    """Returns when a file's bytes, or the names in a folder, are on the disk.
+
+    Raises:
+        OSError: They are not.
+    """
+    descriptor = os.open(path, os.O_RDONLY)
+    try:
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)
