@@ -1,8 +1,7 @@
 """How long does a schema take to compile, and how much of that is ours?"""
 
-from conftest import seconds
-
 import jevmlx
+from conftest import seconds
 from jevmlx.tokenizers import adapt
 from reference.loading import load_tokenizer
 

@@ -4,9 +4,9 @@ import hashlib
 
 import pytest
 from bench_compile import FIVE
-from conftest import seconds
 
 import jevmlx
+from conftest import seconds
 
 
 class Characters:
