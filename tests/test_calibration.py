@@ -2,6 +2,7 @@
 
 import json
 import math
+import pickle
 import random
 
 import numpy as np
@@ -184,6 +185,49 @@ def test_a_bundle_comes_back_as_it_was(tmp_path):
     assert again == found
     assert again.sha256 == found.sha256
     assert [entry.name for entry in tmp_path.iterdir()] == ["calibration.json"]
+
+
+def test_a_bundle_goes_to_other_processes():
+    found = made()
+    again = pickle.loads(pickle.dumps(found))
+    assert again == found
+    assert again.temperature("boolean") == found.temperature("boolean")
+
+
+@pytest.mark.parametrize("suffix", [".svg", ".pdf", ".png"])
+def test_a_figure_is_the_same_every_time(tmp_path, suffix):
+    first, second = (tmp_path / f"{name}{suffix}" for name in "ab")
+    reliability_figure(made(), first)
+    reliability_figure(made(), second)
+    assert first.read_bytes() == second.read_bytes()
+
+
+def test_a_figure_needs_its_library(tmp_path, monkeypatch):
+    monkeypatch.setattr("importlib.util.find_spec", lambda name: None)
+    with pytest.raises(jevmlx.CalibrationError) as caught:
+        reliability_figure(made(), tmp_path / "a.svg")
+    assert caught.value.code == "calibration.figures"
+    assert "jevmlx[figures]" in caught.value.message
+
+
+@pytest.mark.parametrize(
+    ("kind", "truth", "scores"),
+    [
+        ("enum", [0, 1], [[0.0, 1.0], [0.0, math.nan]]),
+        ("enum", [0, 1], [[0.0, 1.0], [0.0, -math.inf]]),
+        ("enum", [0, 2], [[0.0, 1.0], [0.0, 1.0]]),
+        ("enum", [-1, 0], [[0.0, 1.0], [0.0, 1.0]]),
+        ("enum", [0], [[0.0, 1.0], [0.0, 1.0]]),
+        ("enum", [0], [0.0]),
+        ("multi", [[0, 2]], [[0.0, 1.0]]),
+        ("multi", [0], [[0.0, 1.0]]),
+    ],
+)
+def test_observations_that_do_not_fit_are_refused(kind, truth, scores):
+    labels = FieldTruth("field", kind, np.arange(len(truth)), np.array(truth))
+    with pytest.raises(jevmlx.CalibrationError) as caught:
+        FieldObservations(labels, np.array(scores))
+    assert (caught.value.code, caught.value.path) == ("calibration.observations", "field")
 
 
 def spoil(data, **changes):

@@ -1,7 +1,9 @@
 """What a decision means, with a real model: waves, rotations, the prior, none of the above, thresholds and constraints."""
 
+import copy
 import json
 import math
+import pickle
 from pathlib import Path
 
 import pytest
@@ -299,6 +301,19 @@ def test_a_result_is_what_its_published_schema_says(engine):
     # And it can be read again.
     again = Decision.model_validate_json(decision.to_json())
     assert again.values == decision.values
+
+
+def test_results_can_be_copied_and_sent_to_other_processes(engine):
+    decision = engine.decide(TREE, TEXT)
+    for again in (pickle.loads(pickle.dumps(decision)), copy.deepcopy(decision)):
+        assert again == decision
+        assert again.typed == decision.typed
+
+
+def test_bad_constraints_are_said_before_any_context(engine):
+    wrong = [{"type": "excludes", "fields": ["nowhere", "team"]}]
+    with pytest.raises(jevmlx.ConstraintError):
+        engine.decide_many(TREE, [TEXT, TEXT], constraints=wrong)
 
 
 def test_results_cannot_be_changed(engine):

@@ -3,6 +3,7 @@
 import dataclasses
 import enum
 import json
+import pickle
 import subprocess
 import sys
 import typing
@@ -18,6 +19,11 @@ from jevmlx.inputs import choose_schema, judge_schema, rate_schema
 from jevmlx.inputs.json_schema import is_json_schema
 from reference.inputs import forms, json_schema, library_forms, listed, prop, refer
 from reference.loading import load_tokenizer
+
+
+class Mail(pydantic.BaseModel):
+    urgent: bool
+
 
 TOKENIZER = load_tokenizer("qwen2.5")
 ITEMS = st.sampled_from(["literal", "enum", "members"])
@@ -223,6 +229,38 @@ def test_glosses_from_const_unions():
         {"type": "at_most_k", "options": options, "k": 2},
     ]
     assert found["two"]["set_constraints"] == [{"type": "exact_k", "options": options, "k": 2}]
+
+
+def test_glosses_of_a_booleans_constants():
+    spec = {"oneOf": [{"const": True, "description": "an answer is due"}, {"const": False, "title": "all is well"}]}
+    found = jevmlx.schema_of(prop(spec)).schema.to_dict()
+    assert found["field"]["choice_descriptions"] == {"true": "an answer is due", "false": "all is well"}
+
+
+def test_the_docstring_of_an_enum_that_may_be_none():
+    class Mood(enum.Enum):
+        """How it sounds."""
+
+        CALM = "calm"
+        ANGRY = "angry"
+
+    for annotation in (Mood, Mood | None):
+        model = pydantic.create_model("Model", mood=annotation)
+        assert jevmlx.schema_of(model).schema.fields[0].description == "How it sounds."
+
+
+def test_values_that_a_json_schema_cannot_hold():
+    restore = jevmlx.schema_of(prop({"enum": ["a", "b"]})).restore
+    with pytest.raises(jevmlx.SchemaError) as caught:
+        restore({"field": None})
+    assert (caught.value.code, caught.value.path) == ("schema.input.value", "field")
+    assert jevmlx.schema_of(prop({"enum": ["a", None]})).restore({"field": None}) == {"field": None}
+
+
+def test_a_way_back_goes_to_other_processes():
+    for form, values in ((Mail, {"urgent": True}), (prop({"enum": [1, 2]}), {"field": "2"})):
+        restore = jevmlx.schema_of(form).restore
+        assert pickle.loads(pickle.dumps(restore))(values) == restore(values)
 
 
 def test_references_are_json_pointers_in_a_fragment():

@@ -136,6 +136,11 @@ REFUSED = [
     (prop({"type": ["string", "null"]}), "schema.input.text", "field"),
     (prop({"type": ["array", "null"], "items": {"enum": ["a", "b"]}}), "schema.input.union", "field"),
     (prop({"enum": ["a"], "x-jevmlx": {"order": True}}), "schema.input.key", "field.x-jevmlx.order"),
+    (prop({"enum": [10**400]}), "schema.input.choices", "field"),
+    (prop({"enum": ["a", "b"], "not": {"const": "b"}}), "schema.input.keyword", "field.not"),
+    (prop({"anyOf": [{"enum": ["a"], "if": {}}, {"const": "b"}]}), "schema.input.keyword", "field.if"),
+    (prop({"enum": ["a", "b"], "nullable": True}), "schema.input.keyword", "field.nullable"),
+    (prop({"type": "array", "items": {"enum": ["a"]}, "contains": {}}), "schema.input.keyword", "field.contains"),
     (prop({"enum": ["a"], "x-jevmlx": []}), "schema.input.key", "field.x-jevmlx"),
     (prop({"enum": ["a"], "allow_none_of_above": True}), "schema.input.key", "field.allow_none_of_above"),
     (

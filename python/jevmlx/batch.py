@@ -124,7 +124,7 @@ def _score_merged(engine: Engine, asking: Asking, all_asked: Sequence[Asked]) ->
     scores = engine.score(first.prompt.ids[: first.split], first.split, forest, asking.options)
     outcomes = []
     for asked, part in zip(all_asked, unmerged(scores, parts), strict=True):
-        outcomes.append(Deciding(asked, asking.options, merged=len(all_asked)))
+        outcomes.append(Deciding(asked, asking.options, asking.cases, merged=len(all_asked)))
         outcomes[-1].hold([(None, part)])
     return outcomes
 

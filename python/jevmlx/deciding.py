@@ -8,10 +8,9 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 
-from ._core import Field
 from .compiled import CompiledWave
 from .constraints import CaseProgram, CaseSolution, micro_nats
-from .decisions import Pick, Scale, likeliest, multi_result, scalar_result, value_of
+from .decisions import Pick, Scale, likeliest, multi_result, scalar_result
 from .options import Options
 from .questions import Asked, Group
 from .results import FieldResult, Overridden
@@ -28,6 +27,7 @@ class Deciding:
     Args:
         asked: What is asked.
         options: How.
+        cases: The constraints between fields, if there are any.
         merged: How many contexts share the forward pass; 0 where it is this one's alone.
 
     Attributes:
@@ -39,7 +39,7 @@ class Deciding:
         waves: Per question, the hashes of its later waves' plans.
     """
 
-    def __init__(self, asked: Asked, options: Options, merged: int = 0) -> None:
+    def __init__(self, asked: Asked, options: Options, cases: CaseProgram | None, merged: int = 0) -> None:
         self.asked = asked
         self.merged = merged
         self._options = options
@@ -49,7 +49,7 @@ class Deciding:
         self._frozen: dict[str, int] = {}
         # Why a field that is final now is not at its likeliest value: what was decided later no longer says.
         self._why_frozen: dict[str, list[int]] = {}
-        self._cases = _cases(options, self._fields)
+        self._cases = cases
         self.stats: list[Stats] = []
         self.rows = 0
         depths = (depth for group in asked.groups for depth in group.questions[0].compiled.depths)
@@ -160,16 +160,6 @@ class Deciding:
                 reason = f"{parent}, which it depends on, abstained"
                 found[name] = found[name].model_copy(update={"value": None, "status": "abstain", "reason": reason})
         return found
-
-
-def _cases(options: Options, fields: dict[str, Field]) -> CaseProgram | None:
-    if not options.constraints:
-        return None
-    values = [
-        (name, spec.type, tuple(value_of(spec, index) for index in range(len(spec.choices))))
-        for name, spec in fields.items()
-    ]
-    return CaseProgram.of(options.constraints, values)
 
 
 def _name(options: Options, index: int) -> str:

@@ -20,7 +20,7 @@ from ._core import (
     Schema,
     __version__,
 )
-from .asking import Asking, SchemaLike
+from .asking import Asking, SchemaLike, case_program
 from .compiled import CompiledSchema
 from .deciding import Deciding
 from .device import DeviceQueue
@@ -285,7 +285,7 @@ class Engine:
         given = schema_of(schema)
         checked = Options.of(options, merge=merge)
         check_schema(given.schema, checked)
-        return Asking(given, checked)
+        return Asking(given, checked, case_program(given.schema, checked.constraints))
 
     def ask(self, asking: Asking, context: str | None, messages: Messages | None) -> Asked:
         """Everything up to the device: compiles, renders and tokenizes.
@@ -323,7 +323,7 @@ class Engine:
             ModelError: The model gave logits that are no numbers, or ran out of memory.
             ConstraintError: No answer satisfies the constraints, given what later waves were conditioned on.
         """
-        deciding = Deciding(asked, asking.options)
+        deciding = Deciding(asked, asking.options, asking.cases)
         scorers = [
             QuestionScorer(self._backend, group, question, asking.options, self._budget, self._priors)
             for group in asked.groups

@@ -6,6 +6,7 @@ The classes are frozen pydantic models. ``Decision.to_dict()`` is what every fac
 
 from __future__ import annotations
 
+import copyreg
 import json
 from collections.abc import Callable, Mapping
 from types import MappingProxyType
@@ -25,8 +26,16 @@ Probability = Annotated[float, Field(ge=0, le=1)]
 Status = Literal["decided", "abstain", "review"]
 FieldType = Literal["boolean", "enum", "multi"]
 
+
+def _freeze(mapping: dict[K, V]) -> MappingProxyType[K, V]:
+    return MappingProxyType(mapping)
+
+
 Frozen = Annotated[Mapping[K, V], AfterValidator(MappingProxyType), PlainSerializer(dict)]
 """A mapping that cannot be changed."""
+
+# Python cannot copy or pickle one by itself, and so no result could go to another process.
+copyreg.pickle(MappingProxyType, lambda mapping: (_freeze, (dict(mapping),)))
 
 # How many of the likeliest choices a result lists by itself.
 ALTERNATIVES = 3

@@ -18,8 +18,8 @@ SUFFIXES = (".pdf", ".png", ".svg")
 def reliability_figure(calibration: Calibration, path: str | Path) -> None:
     """Draws a calibration's reliability diagrams on held-out examples, before and after, one row per kind of field.
 
-    The nearer the bars come to the diagonal, the more a probability means what it says. Their width shows how many answers a bar
-    stands for.
+    The nearer the bars come to the diagonal, the more a probability means what it says. Their width and the number below show how
+    many answers a bar stands for.
 
     Args:
         calibration: What to draw.
@@ -29,6 +29,7 @@ def reliability_figure(calibration: Calibration, path: str | Path) -> None:
         CalibrationError: ``calibration.figures``: matplotlib is missing, or the file cannot be written.
     """
     check_figure(path)
+    import matplotlib
     from matplotlib.figure import Figure
 
     kinds = list(calibration.diagrams)
@@ -39,7 +40,11 @@ def reliability_figure(calibration: Calibration, path: str | Path) -> None:
         _panel(axes[row][0], diagram.before, f"{kind}, before: ECE {report.before.ece_width.value:.3f}")
         _panel(axes[row][1], diagram.after, f"{kind}, after: ECE {report.after.ece_width.value:.3f}")
     target, data = Path(path), BytesIO()
-    figure.savefig(data, format=target.suffix.lower()[1:])
+    # The same calibration gives the same file: no date in it, and no names drawn at random.
+    dated = "CreationDate" if target.suffix.lower() == ".pdf" else "Date"
+    metadata = {} if target.suffix.lower() == ".png" else {dated: None}
+    with matplotlib.rc_context({"svg.hashsalt": "jevmlx"}):
+        figure.savefig(data, format=target.suffix.lower()[1:], metadata=metadata)
     try:
         write_whole(target, data.getvalue())
     except (OSError, ValueError) as error:
@@ -70,5 +75,7 @@ def _panel(axis: Any, bins: tuple[Bin, ...], title: str) -> None:
         width = max(0.1, found.count / most) / BINS
         axis.bar((found.index + 0.5) / BINS, found.right, width, color="#4c78a8")
         axis.plot(found.stated, found.right, "o", color="#e45756", markersize=3)
+        axis.annotate(str(found.count), ((found.index + 0.5) / BINS, 0.01), ha="center", fontsize=6)
     axis.plot([0, 1], [0, 1], "--", color="#888888", linewidth=1)
+
     axis.set(title=title, xlabel="stated probability", ylabel="share that is so", xlim=(0, 1), ylim=(0, 1))

@@ -53,10 +53,25 @@ class FieldObservations:
         labels: The right answers, n of them.
         scores: Shape (n, choices): log scores before any temperature, in nats; for a multi field shape (n, options): log-odds of
             "applies".
+
+    Raises:
+        CalibrationError: ``calibration.observations``: shapes do not fit, or a number is out of its range.
     """
 
     labels: FieldTruth
     scores: Floats
+
+    def __post_init__(self) -> None:
+        shape, truth = self.scores.shape, self.labels.truth
+        multi = self.labels.kind == "multi"
+        fits = len(shape) == 2 and truth.shape == (shape if multi else shape[:1])
+        if not fits or not np.isfinite(self.scores).all():
+            message = f"log scores are finite numbers, one row per answer and one column per choice; given are {shape}"
+            raise CalibrationError("calibration.observations", message, self.labels.name)
+        most = 1 if multi else shape[1] - 1
+        if truth.size and not (truth.min() >= 0 and truth.max() <= most):
+            message = f"right answers are places from 0 to {most}; given are {truth.min()} to {truth.max()}"
+            raise CalibrationError("calibration.observations", message, self.labels.name)
 
 
 @dataclass(frozen=True)
@@ -148,7 +163,7 @@ def _observed(labels: FieldTruth, decisions: Mapping[int, Decision]) -> FieldObs
     rows = [row for row, index in enumerate(labels.examples.tolist()) if index in decisions]
     kept = labels.at(rows)
     scores = [_scores(decisions[index][labels.name]) for index in kept.examples.tolist()]
-    return FieldObservations(kept, np.array(scores, np.float64))
+    return FieldObservations(kept, np.array(scores, np.float64).reshape(len(rows), -1))
 
 
 def _scores(result: FieldResult) -> list[float]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from itertools import zip_longest
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -66,9 +67,9 @@ def run(
 
 
 def show(calibration: Calibration) -> None:
-    """Prints the figures on held-out examples, before → after, with 95 % intervals."""
+    """Prints the figures on held-out examples, before and after, with 95 % intervals."""
     table = Table(box=None, pad_edge=False)
-    for heading in ("kind", "fitted", "on", "held out", "", *_FIGURES):
+    for heading in ("kind", "figure", "before", "after"):
         table.add_column(heading)
     for kind, report in calibration.reports.items():
         if kind == "multi":
@@ -76,11 +77,11 @@ def show(calibration: Calibration) -> None:
             fitted = "" if line is None else f"{line.a:.3g}·x {line.b:+.3g}"
         else:
             fitted = f"T = {calibration.temperature(kind):.3g}"
-        before = [_shown(getattr(report.before, name)) for name in _FIGURES]
-        after = [_shown(getattr(report.after, name)) for name in _FIGURES]
         bound = " (at its bound)" if report.at_bound else ""
-        table.add_row(kind, fitted + bound, str(report.fitted_on), str(report.held_out), "before", *before)
-        table.add_row("", "", "", "", "after", *after)
+        about = [kind, fitted + bound, f"fitted on {report.fitted_on}", f"held out {report.held_out}"]
+        for name, note in zip_longest(_FIGURES, about, fillvalue=""):
+            table.add_row(note, name, _shown(getattr(report.before, name)), _shown(getattr(report.after, name)))
+        table.add_section()
     console = Console(highlight=False)
     console.print(table)
     for code, count in calibration.refused.items():

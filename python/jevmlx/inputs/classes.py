@@ -73,7 +73,8 @@ def _build(adapter: TypeAdapter[Any], name: str, values: Mapping[str, Any]) -> A
             f"{name} cannot hold these values ({wrong}); where a field abstained its value is None: let the field be None, "
             "or read Decision.values"
         )
-        raise SchemaError("schema.input.value", message) from error
+        where = ".".join(map(str, error.errors(include_url=False)[0]["loc"]))
+        raise SchemaError("schema.input.value", message, where) from error
 
 
 def _readable(cls: type) -> Any:

@@ -21,6 +21,10 @@ from ..errors import SchemaError
 # Keys of this library's own form that may stand in a property.
 OWN_KEYS = ("choice_descriptions", "ordered", "depends_on", "set_constraints")
 EXTENSION = "x-jevmlx"
+# Of a whole number that is a choice; it is shown to the model in digits.
+_MOST_BITS = 1024
+# Keywords that say which answers are allowed in a way that is not read here.
+_UNREAD = ("not", "if", "then", "else", "contains", "prefixItems", "nullable", "dependentSchemas")
 
 # A value that may be answered, and its gloss.
 Answer = tuple[Any, str]
@@ -141,6 +145,7 @@ class _Reader:
         alone = True
         while pending:
             one = self.resolved(pending.popleft())
+            self.check_keywords(one)
             kind = one.get("type")
             if "const" in one:
                 # What describes the only value describes the field.
@@ -160,6 +165,13 @@ class _Reader:
             alone = False
         return found
 
+    def check_keywords(self, spec: Mapping[str, Any]) -> None:
+        """Refuses keywords that would change which answers are allowed and are not read."""
+        for key in _UNREAD:
+            if key in spec:
+                message = f"{key} is not read, and may change which answers are allowed; list the answers themselves"
+                raise SchemaError("schema.input.keyword", message, f"{self.path}.{key}")
+
     def _list(self, spec: Mapping[str, Any], key: str) -> list[Any]:
         values = spec[key]
         if not isinstance(values, (list, tuple)):
@@ -173,13 +185,15 @@ def _field(reader: _Reader, given: Any) -> _Field:
     path = reader.path
     spec = reader.resolved(given)
     own = _own_keys(spec, path)
+    if "description" not in own:
+        own |= _description_within(spec, reader)
     if spec.get("type") == "array":
         return _array(reader, spec, own)
     answers = reader.answers(spec)
     nullable = any(_plain(value) is None for value, _ in answers)
     answers = [(value, gloss) for value, gloss in answers if _plain(value) is not None]
     if any(isinstance(_plain(value), bool) for value, _ in answers):
-        return _boolean([value for value, _ in answers], nullable, own, path)
+        return _boolean(answers, nullable, own, path)
     choices, glosses, originals = _choices(answers, path)
     kept = own | {"type": "enum", "choices": choices} | _glosses(glosses, own)
     if nullable:
@@ -205,7 +219,8 @@ def _own_keys(spec: Mapping[str, Any], path: str) -> dict[str, Any]:
     return own | dict(extension)
 
 
-def _boolean(values: list[Any], nullable: bool, own: dict[str, Any], path: str) -> _Field:
+def _boolean(answers: list[Answer], nullable: bool, own: dict[str, Any], path: str) -> _Field:
+    values = [value for value, _ in answers]
     plain = [_plain(value) for value in values]
     if any(not isinstance(value, bool) for value in plain):
         raise _refused_union(path)
@@ -219,7 +234,21 @@ def _boolean(values: list[Any], nullable: bool, own: dict[str, Any], path: str) 
         )
         raise SchemaError("schema.input.null", message, path)
     originals = dict(zip(plain, values, strict=True))
-    return _Field(own | {"type": "boolean"} | _glosses({}, own), originals)
+    glosses = {_shown(value): gloss for value, gloss in answers if gloss}
+    return _Field(own | {"type": "boolean"} | _glosses(glosses, own), originals)
+
+
+def _description_within(spec: Mapping[str, Any], reader: _Reader) -> dict[str, Any]:
+    """What describes the one enum of a union with null, as of an Enum that may be None."""
+    parts = spec.get("anyOf") or spec.get("oneOf")
+    if not isinstance(parts, (list, tuple)):
+        return {}
+    # A reader of its own: the answers themselves are read later, by the same references.
+    inside = [_Reader(reader.root, reader.path).resolved(part) for part in parts]
+    enums = [part for part in inside if part.get("type") != "null"]
+    if len(enums) != 1 or "enum" not in enums[0] or "description" not in enums[0]:
+        return {}
+    return {"description": enums[0]["description"]}
 
 
 def _array(reader: _Reader, spec: Mapping[str, Any], own: dict[str, Any]) -> _Field:
@@ -227,6 +256,7 @@ def _array(reader: _Reader, spec: Mapping[str, Any], own: dict[str, Any]) -> _Fi
     if "items" not in spec:
         message = "an array needs items, one enum for all of it: list[X], set[X] or tuple[X, ...] in Python"
         raise SchemaError("schema.input.items", message, reader.path)
+    reader.check_keywords(spec)
     inside = _Reader(reader.root, where, reader.followed)
     items = inside.resolved(spec["items"])
     answers = inside.answers(items)
@@ -279,6 +309,9 @@ def _choices(answers: list[Answer], path: str) -> tuple[list[str], dict[str, str
         plain = _plain(value)
         if not isinstance(plain, (str, int)):
             message = f"{plain!r} cannot be a choice; choices are strings or whole numbers"
+            raise SchemaError("schema.input.choices", message, path)
+        if isinstance(plain, int) and plain.bit_length() > _MOST_BITS:
+            message = f"a whole number of {plain.bit_length()} bits cannot be a choice; give it as a text"
             raise SchemaError("schema.input.choices", message, path)
         choice = _shown(plain)
         if choice in originals:

@@ -30,6 +30,24 @@ class SchemaInput:
     restore: Callable[[Mapping[str, Any]], Any]
 
 
+class _Restore:
+    """The way back to a form; a copy in another process reads the form again."""
+
+    def __init__(self, source: Any, restore: Callable[[Mapping[str, Any]], Any]) -> None:
+        self._source = source
+        self._restore = restore
+
+    def __call__(self, values: Mapping[str, Any]) -> Any:
+        return self._restore(values)
+
+    def __reduce__(self) -> tuple[Callable[[Any], Any], tuple[Any]]:
+        return _restore_of, (self._source,)
+
+
+def _restore_of(source: Any) -> Callable[[Mapping[str, Any]], Any]:
+    return schema_of(source).restore
+
+
 def schema_of(source: Any) -> SchemaInput:
     """A schema from any form it may have.
 
@@ -65,7 +83,7 @@ def schema_of(source: Any) -> SchemaInput:
     if isinstance(source, type):
         data, build = class_form(source)
         schema, originals = read_json_schema(data)
-        return SchemaInput(schema, lambda values: build(originals(values)))
+        return SchemaInput(schema, _Restore(source, lambda values: build(originals(values))))
     raise SchemaError(
         "schema.input.type",
         f"a {type(source).__name__} is no schema; give a mapping, JSON text, a pathlib.Path to a JSON file, or a pydantic model, "
@@ -91,7 +109,16 @@ def _of_data(source: Mapping[str, Any] | str) -> SchemaInput:
         data = json.loads(source) if isinstance(source, str) else source
         if not is_json_schema(data):
             raise
-    return SchemaInput(*read_json_schema(data))
+    schema, originals = read_json_schema(data)
+
+    def restore(values: Mapping[str, Any]) -> dict[str, Any]:
+        for spec in schema.fields:
+            if values.get(spec.name, ...) is None and not spec.none_of_above:
+                message = "the field abstained and cannot be null; allow null, or read Decision.values"
+                raise SchemaError("schema.input.value", message, spec.name)
+        return originals(values)
+
+    return SchemaInput(schema, _Restore(data, restore))
 
 
 def _read(path: Path) -> str:
