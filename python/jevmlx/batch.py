@@ -125,7 +125,7 @@ def _score_merged(engine: Engine, asking: Asking, all_asked: Sequence[Asked]) ->
     outcomes = []
     for asked, part in zip(all_asked, unmerged(scores, parts), strict=True):
         outcomes.append(Deciding(asked, asking.options, asking.cases, merged=len(all_asked)))
-        outcomes[-1].hold([(None, part)])
+        outcomes[-1].hold(0, [(None, part)])
     return outcomes
 
 

@@ -6,7 +6,7 @@ does not hold.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 
 from .compiled import CompiledWave
 from .constraints import CaseProgram, CaseSolution, micro_nats
@@ -36,7 +36,7 @@ class Deciding:
         stats: What scoring cost so far.
         rows: Rows scored so far.
         depth: Later waves there are.
-        waves: Per question, the hashes of its later waves' plans.
+        waves: Per group and question, the hashes of its later waves' plans.
     """
 
     def __init__(self, asked: Asked, options: Options, cases: CaseProgram | None, merged: int = 0) -> None:
@@ -55,18 +55,17 @@ class Deciding:
         depths = (depth for group in asked.groups for depth in group.questions[0].compiled.depths)
         self._depths = dict(zip(self._fields, depths, strict=True))
         self.depth = max(self._depths.values())
-        self.waves: list[list[str]] = [[] for _ in asked.questions]
+        self.waves: list[list[list[str]]] = [[[] for _ in group.questions] for group in asked.groups]
 
-    def hold(self, scores: Iterable[tuple[CompiledWave | None, BranchScores]]) -> None:
-        """Takes the scores of one wave, one entry per question; they are read when they are needed."""
-        entries = list(scores)
-        self.stats += [found.stats for _, found in entries]
-        for question, hashes, (wave, _) in zip(self.asked.questions, self.waves, entries, strict=True):
+    def hold(self, at: int, scored: Scored) -> None:
+        """Takes the scores of one wave of one group, one entry per question; they are read when they are needed."""
+        group = self.asked.groups[at]
+        self.stats += [found.stats for _, found in scored]
+        for question, hashes, (wave, _) in zip(group.questions, self.waves[at], scored, strict=True):
             self.rows += len((wave or question.compiled).paths.rows)
             if wave is not None:
                 hashes.append(wave.plan_hash)
-        rest = iter(entries)
-        self._held += [(group, [next(rest) for _ in group.questions]) for group in self.asked.groups]
+        self._held.append((group, scored))
 
     def decided(self) -> dict[str, int]:
         """Field → index of the choice decided so far; fields that others depend on are final from now on.
@@ -88,11 +87,27 @@ class Deciding:
         Raises:
             ConstraintError: No answer satisfies the constraints.
         """
-        solution = self._solution()
+        return self._results(self._solution())
+
+    def settled(self) -> dict[str, FieldResult]:
+        """The answers that nothing scored later can change: with constraints between fields, none before all are scored.
+
+        Raises:
+            ConstraintError: No answer satisfies the constraints.
+        """
+        self._read()
+        if self._cases is not None and len(self._rows) < len(self._fields):
+            return {}
+        return self.results()
+
+    def _results(self, solution: CaseSolution | None) -> dict[str, FieldResult]:
+        """The answers to all fields that were scored."""
         scale = Scale(self._options.temperature or 1.0, self._options.calibration)
         found: dict[str, FieldResult] = {}
         for group in self.asked.groups:
             for (name, spec), program in zip(group.fields, group.questions[0].compiled.programs, strict=True):
+                if name not in self._rows:
+                    continue
                 rows, thresholds = self._rows[name], self._options.thresholds.of_field(name)
                 if spec.type == "multi":
                     found[name] = multi_result(name, spec, rows, scale, program, thresholds)
@@ -154,7 +169,7 @@ class Deciding:
     def _without_abstained_parents(self, found: dict[str, FieldResult]) -> dict[str, FieldResult]:
         """Where a field has no value, neither has what was asked given its value."""
         # Those above come first.
-        for name in sorted(self._fields, key=self._depths.__getitem__):
+        for name in sorted(found, key=self._depths.__getitem__):
             parent = self._fields[name].depends_on
             if parent is not None and found[parent].status == "abstain" and found[name].status != "abstain":
                 reason = f"{parent}, which it depends on, abstained"

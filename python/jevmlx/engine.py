@@ -32,11 +32,12 @@ from .options import DecideOptions, Options, check_schema
 from .profiles import Profile, resolve_profile
 from .prompts import compile_plan
 from .questions import Asked, Question, ask_alone, ask_together
-from .results import Decision, DecisionError, PromptRecord, Provenance, Timings
+from .results import Decision, DecisionError, FieldResult, PromptRecord, Provenance, Timings
 from .scorer import QuestionScorer, prior_cache
 from .scoring.backend import Backend, BranchScores
 from .scoring.forest import TokenForest
 from .tokenizers import TextTokenizer, adapt
+from .watch import Watch
 
 if TYPE_CHECKING:
     from .audit import AuditLog
@@ -198,7 +199,7 @@ class Engine:
         """
         asking = self.asking(schema, options)
         asked = self.ask(asking, context, messages)
-        decision = self.decision(asking, self._queue.run(self.score_asked, asking, asked, progress))
+        decision = self.decision(asking, self._queue.run(self.score_asked, asking, asked, Watch(progress)))
         self.record(asking, context, messages, decision)
         return decision
 
@@ -235,12 +236,35 @@ class Engine:
         context: str | None = None,
         *,
         messages: Messages | None = None,
+        check: Callable[[Asked], None] | None = None,
+        on_field: Callable[[FieldResult], None] | None = None,
         **options: Unpack[DecideOptions],
     ) -> Decision:
-        """:meth:`decide` for asyncio; cancelling it frees its place in the queue."""
-        asking = self.asking(schema, options)
-        asked = await asyncio.to_thread(self.ask, asking, context, messages)
-        decision = self.decision(asking, await self._queue.run_async(self.score_asked, asking, asked, None))
+        """:meth:`decide` for asyncio; cancelling it frees its place in the queue, or ends the computation at its next step.
+
+        Args:
+            schema: What may be answered.
+            context: The text to decide on.
+            messages: Chat messages in place of a context.
+            check: Called with what is asked before anything is computed; what it raises is raised here.
+            on_field: Told each field's result as soon as it is settled, from the device's thread.
+            **options: See :class:`jevmlx.DecideOptions`.
+        """
+
+        def ready() -> tuple[Asking, Asked]:
+            asking = self.asking(schema, options)
+            return asking, self.ask(asking, context, messages)
+
+        asking, asked = await asyncio.to_thread(ready)
+        if check is not None:
+            check(asked)
+        watch = Watch(on_field=on_field)
+        try:
+            deciding = await self._queue.run_async(self.score_asked, asking, asked, watch)
+        except asyncio.CancelledError:
+            watch.stopped.set()
+            raise
+        decision = self.decision(asking, deciding)
         if self._audit is not None:
             await asyncio.to_thread(self.record, asking, context, messages, decision)
         return decision
@@ -316,23 +340,29 @@ class Engine:
         """
         return self._backend.score(ids, split, forest, legal_mass=options.legal_mass, budget_bytes=self._budget)
 
-    def score_asked(self, asking: Asking, asked: Asked, progress: Progress | None = None) -> Deciding:
+    def score_asked(self, asking: Asking, asked: Asked, watch: Watch | None = None) -> Deciding:
         """Scores every question, each in a computation of its own, wave by wave; call it on the device's thread only.
 
         Raises:
             ModelError: The model gave logits that are no numbers, or ran out of memory.
             ConstraintError: No answer satisfies the constraints, given what later waves were conditioned on.
+            StoppedError: Nobody waits any more.
         """
+        watch = watch or Watch()
         deciding = Deciding(asked, asking.options, asking.cases)
-        scorers = [
-            QuestionScorer(self._backend, group, question, asking.options, self._budget, self._priors)
-            for group in asked.groups
-            for question in group.questions
-        ]
-        deciding.hold((None, scorer.first(progress, keep=deciding.depth > 0)) for scorer in scorers)
-        for depth in range(1, deciding.depth + 1):
-            decided = deciding.decided()
-            deciding.hold([scorer.wave(depth, decided) for scorer in scorers])
+        # Fields asked alone depend on no other: there are several groups or several waves, never both.
+        for at, group in enumerate(asked.groups):
+            scorers = [
+                QuestionScorer(self._backend, group, question, asking.options, self._budget, self._priors)
+                for question in group.questions
+            ]
+            keep = deciding.depth > 0
+            deciding.hold(at, [(None, scorer.first(watch.step, keep=keep)) for scorer in scorers])
+            watch.tell(deciding.settled)
+            for depth in range(1, deciding.depth + 1):
+                decided = deciding.decided()
+                deciding.hold(at, [scorer.wave(depth, decided) for scorer in scorers])
+                watch.tell(deciding.settled)
         return deciding
 
     def decision(self, asking: Asking, deciding: Deciding) -> Decision:
@@ -425,17 +455,16 @@ def _joined(asked: Asked, hash_of: Callable[[Question], str]) -> str:
 
 
 def _prompt_records(deciding: Deciding, isolate: bool) -> tuple[PromptRecord, ...]:
-    waves = iter(deciding.waves)
     return tuple(
         PromptRecord(
             role=question.role,
             field=group.fields[0][0] if isolate else None,
             prompt_sha256=question.prompt.sha256,
             plan_hash=question.compiled.plan.plan_hash,
-            waves=tuple(next(waves)),
+            waves=tuple(hashes),
         )
-        for group in deciding.asked.groups
-        for question in group.questions
+        for group, waves in zip(deciding.asked.groups, deciding.waves, strict=True)
+        for question, hashes in zip(group.questions, waves, strict=True)
     )
 
 
