@@ -148,6 +148,11 @@ class Engine:
     def __repr__(self) -> str:
         return f"Engine({self.source.model_id!r}, dtype={self._dtype!r}, profile={self.profile.name!r})"
 
+    @property
+    def weights_bytes(self) -> int:
+        """Bytes that the weights take in memory."""
+        return self._backend.weights_bytes
+
     def close(self) -> None:
         """Finishes what is queued and ends the device's thread; calls after that raise ``model.closed``."""
         self._finalizer()
@@ -199,7 +204,7 @@ class Engine:
         """
         asking = self.asking(schema, options)
         asked = self.ask(asking, context, messages)
-        decision = self.decision(asking, self._queue.run(self.score_asked, asking, asked, Watch(progress)))
+        decision = self._queue.run(self._decide, asking, asked, Watch(progress))
         self.record(asking, context, messages, decision)
         return decision
 
@@ -260,11 +265,10 @@ class Engine:
             check(asked)
         watch = Watch(on_field=on_field)
         try:
-            deciding = await self._queue.run_async(self.score_asked, asking, asked, watch)
+            decision = await self._queue.run_async(self._decide, asking, asked, watch)
         except asyncio.CancelledError:
             watch.stopped.set()
             raise
-        decision = self.decision(asking, deciding)
         if self._audit is not None:
             await asyncio.to_thread(self.record, asking, context, messages, decision)
         return decision
@@ -364,6 +368,10 @@ class Engine:
                 deciding.hold(at, [scorer.wave(depth, decided) for scorer in scorers])
                 watch.tell(deciding.settled)
         return deciding
+
+    def _decide(self, asking: Asking, asked: Asked, watch: Watch) -> Decision:
+        # Where the scores are: another thread would wait for them to reach its CPU, and an event loop must not solve constraints.
+        return self.decision(asking, self.score_asked(asking, asked, watch))
 
     def decision(self, asking: Asking, deciding: Deciding) -> Decision:
         """Everything after the device: values, probabilities and the record.

@@ -84,6 +84,10 @@ class Backend(Protocol):
     def reason(self) -> str:
         """Why the mode is not ``"one-pass"``; empty if it is."""
 
+    @property
+    def weights_bytes(self) -> int:
+        """What the weights take in memory."""
+
     def score(
         self,
         prompt_ids: Sequence[int],

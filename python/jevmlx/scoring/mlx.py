@@ -48,9 +48,12 @@ class MlxBackend:
         mode: ``"one-pass"``, or ``"per-path"`` for a model that cannot take a forest.
         reason: Why it cannot; empty in one-pass mode.
         prefixes: The states kept.
+        weights_bytes: What the weights take.
     """
 
     def __init__(self, model: Any, *, prefix_cache_bytes: int | None = None, shapes: Shapes | None = None) -> None:
+        from mlx.utils import tree_flatten
+
         prepare_device()
         able = probe(model)
         shapes = shapes or (CPU_SHAPES if on_cpu() else GPU_SHAPES)
@@ -63,6 +66,7 @@ class MlxBackend:
             self._runner = PerPath(model, able.head.body, shapes)
         else:
             self._runner = OnePass(able.head.body, able.windows, able.needs, shapes)
+        self.weights_bytes = sum(weight.nbytes for _, weight in tree_flatten(model.parameters()))
         bound = PREFIX_CACHE_BYTES if prefix_cache_bytes is None else prefix_cache_bytes
         self.prefixes: PrefixCache[Any] = PrefixCache(bound)
 

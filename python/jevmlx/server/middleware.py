@@ -1,0 +1,160 @@
+"""Around every request: its id, its log line and metrics, who asks, how long the body is, and a last net for errors."""
+
+from __future__ import annotations
+
+import re
+import secrets
+import time
+from collections.abc import Sequence
+
+import structlog
+from starlette.datastructures import Headers, MutableHeaders
+from starlette.types import ASGIApp, Message, Receive, Scope, Send
+
+from .errors import RequestError, error_response
+from .metrics import Metrics
+from .tokens import Tokens
+
+REQUEST_ID = "x-request-id"
+# What the System One clients look for.
+REQUEST_ID_NAMES = (REQUEST_ID, "x-typesafe-request-id")
+OPEN_PATHS = ("/health", "/ready")
+
+_log = structlog.get_logger("jevmlx.server")
+_ID = re.compile(r"[A-Za-z0-9._-]{1,128}")
+
+
+class Observed:
+    """Gives a request its id, and says and counts what became of it; what nothing else caught becomes a 500.
+
+    Args:
+        app: What answers.
+        metrics: Where it is counted.
+    """
+
+    def __init__(self, app: ASGIApp, metrics: Metrics) -> None:
+        self._app = app
+        self._metrics = metrics
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """An ASGI application."""
+        if scope["type"] != "http":
+            await self._app(scope, receive, send)
+            return
+        started = time.perf_counter()
+        given = Headers(scope=scope).get(REQUEST_ID, "")
+        request_id = given if _ID.fullmatch(given) else secrets.token_hex(8)
+        scope.setdefault("state", {})["request_id"] = request_id
+        structlog.contextvars.bind_contextvars(request_id=request_id)
+        status = 0
+
+        async def send_named(message: Message) -> None:
+            nonlocal status
+            if message["type"] == "http.response.start":
+                status = message["status"]
+                headers = MutableHeaders(scope=message)
+                for name in REQUEST_ID_NAMES:
+                    headers[name] = request_id
+            await send(message)
+
+        try:
+            await self._app(scope, receive, send_named)
+        except Exception:
+            _log.exception("request failed")
+            if status:
+                raise
+            error = RequestError(500, "server.internal", "the server failed; its log says more under this request's id")
+            await error_response(error)(scope, receive, send_named)
+        finally:
+            took = time.perf_counter() - started
+            # The route's own pattern, so that no caller can make up names to count by.
+            route = getattr(scope.get("route"), "path", "other")
+            self._metrics.requests.labels(route, str(status or 499)).inc()
+            self._metrics.seconds.labels(route).observe(took)
+            _log.info(
+                "request",
+                method=scope["method"],
+                path=scope["path"],
+                status=status or 499,
+                seconds=round(took, 4),
+                token=scope["state"].get("token"),
+            )
+            structlog.contextvars.unbind_contextvars("request_id")
+
+
+class Known:
+    """Lets in who has a token, where tokens are needed, and else who calls this machine by a name of its own.
+
+    A page in a browser could reach a server on loopback under a name that its owner points there; such a name is refused.
+
+    Args:
+        app: What answers.
+        tokens: The tokens.
+        hosts: Names that requests may call the server by where no token is needed; none allows all.
+    """
+
+    def __init__(self, app: ASGIApp, tokens: Tokens, hosts: Sequence[str]) -> None:
+        self._app = app
+        self._tokens = tokens
+        self._hosts = hosts
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """An ASGI application."""
+        error = None if scope["type"] != "http" or scope["path"] in OPEN_PATHS else self._refused(scope)
+        if error is None:
+            await self._app(scope, receive, send)
+        else:
+            await error_response(error)(scope, receive, send)
+
+    def _refused(self, scope: Scope) -> RequestError | None:
+        headers = Headers(scope=scope)
+        if not self._tokens.needed:
+            host = re.sub(r":\d*$", "", headers.get("host", "")).strip("[]")
+            if self._hosts and host not in self._hosts:
+                message = f"this server is not called {host!r}; call it by {self._hosts[0]!r}, or start it with tokens"
+                return RequestError(403, "server.host", message)
+            return None
+        kind, _, token = headers.get("authorization", "").partition(" ")
+        name = self._tokens.name_of(token.strip()) if kind.lower() == "bearer" and token else None
+        if name is None:
+            why = "this token is not known, or no longer" if token else "a token is needed"
+            message = f"{why}; send the header 'Authorization: Bearer TOKEN'"
+            return RequestError(401, "server.token", message, headers={"WWW-Authenticate": "Bearer"})
+        scope["state"]["token"] = name
+        return None
+
+
+class ShortBody:
+    """Refuses bodies that are too long, before they are read or while they are.
+
+    Args:
+        app: What answers.
+        most: Bytes.
+    """
+
+    def __init__(self, app: ASGIApp, most: int) -> None:
+        self._app = app
+        self._most = most
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """An ASGI application."""
+        if scope["type"] != "http":
+            await self._app(scope, receive, send)
+            return
+        error = RequestError(413, "server.body", f"the body has more than {self._most} bytes; send less at once")
+        stated = Headers(scope=scope).get("content-length", "")
+        if stated.isdigit() and int(stated) > self._most:
+            await error_response(error)(scope, receive, send)
+            return
+        read = 0
+
+        async def receive_short() -> Message:
+            nonlocal read
+            message = await receive()
+            if message["type"] == "http.request":
+                read += len(message.get("body", b""))
+                if read > self._most:
+                    raise error
+            return message
+
+        await self._app(scope, receive_short, send)
