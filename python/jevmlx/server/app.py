@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
+from pathlib import Path
 
 import structlog
 from fastapi import FastAPI, Request
@@ -50,19 +51,15 @@ def create_app(settings: ServerSettings) -> FastAPI:
     audit = AuditLog(settings.audit_log, redact=settings.redact) if settings.audit_log else None
 
     def loaded(source: str) -> Engine:
-        return load(source, audit=audit)
+        model, _, revision = (source, "", "") if Path(source).exists() else source.partition("@")
+        return load(model, revision=revision or None, audit=audit)
 
     pool = ModelPool(settings.models, loaded, settings.models_memory_bytes)
     answering = Answering(settings, pool, Admission(settings.queue, settings.deadline_s), metrics, calibrations)
 
     @asynccontextmanager
     async def lifespan(app: FastAPI) -> AsyncIterator[None]:
-        try:
-            await answering.warm()
-        except JevmlxError as error:
-            # For who started the server; uvicorn tells of it in its log alone.
-            app.state.failure = error
-            raise
+        await answering.warm()
         app.state.ready = True
         yield
         app.state.ready = False
@@ -76,7 +73,7 @@ def create_app(settings: ServerSettings) -> FastAPI:
         default_response_class=Response,
     )
     app.state.draining = app.state.ready = False
-    app.state.failure = None
+    app.state.answering = answering
     app.include_router(routes(answering))
     app.exception_handler(JevmlxError)(_jevmlx_error)
     app.exception_handler(RequestValidationError)(_invalid)

@@ -125,7 +125,7 @@ class Known:
 
 
 class ShortBody:
-    """Refuses bodies that are too long, before they are read or while they are.
+    """Reads a request's body before anything else does, and refuses one that is too long as soon as it is seen.
 
     Args:
         app: What answers.
@@ -141,20 +141,25 @@ class ShortBody:
         if scope["type"] != "http":
             await self._app(scope, receive, send)
             return
-        error = RequestError(413, "server.body", f"the body has more than {self._most} bytes; send less at once")
         stated = Headers(scope=scope).get("content-length", "")
-        if stated.isdigit() and int(stated) > self._most:
+        parts: list[bytes] = []
+        length, read, more = int(stated) if stated.isdigit() else 0, 0, True
+        while more and length <= self._most:
+            message = await receive()
+            if message["type"] == "http.disconnect":
+                return
+            parts.append(message.get("body", b""))
+            more = message.get("more_body", False)
+            length = max(length, read := read + len(parts[-1]))
+        if length > self._most:
+            error = RequestError(413, "server.body", f"the body has more than {self._most} bytes; send less at once")
             await error_response(error)(scope, receive, send)
             return
-        read = 0
+        body: Message | None = {"type": "http.request", "body": b"".join(parts), "more_body": False}
 
-        async def receive_short() -> Message:
-            nonlocal read
-            message = await receive()
-            if message["type"] == "http.request":
-                read += len(message.get("body", b""))
-                if read > self._most:
-                    raise error
-            return message
+        async def receive_again() -> Message:
+            nonlocal body
+            message, body = body, None
+            return message or await receive()
 
-        await self._app(scope, receive_short, send)
+        await self._app(scope, receive_again, send)

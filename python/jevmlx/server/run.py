@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import asyncio
 import math
+import signal
 import socket
 from types import FrameType
 
@@ -38,10 +40,9 @@ def serve(settings: ServerSettings, log_level: str = "info") -> None:
     )
     listening = _listen(settings)
     _log.info("listening", host=settings.host, port=listening.getsockname()[1], models=list(settings.models))
-    server = _Draining(config)
-    server.run(sockets=[listening])
-    if not server.started:
-        raise app.state.failure or ConfigError("config.server", "the server did not start; its log says why", "models")
+    # What is wrong with the model is said to who starts the server; uvicorn would put it into its log alone.
+    asyncio.run(app.state.answering.warm())
+    _Draining(config).run(sockets=[listening])
 
 
 class _Draining(uvicorn.Server):
@@ -50,7 +51,9 @@ class _Draining(uvicorn.Server):
     def handle_exit(self, sig: int, frame: FrameType | None) -> None:
         self.config.app.state.draining = True  # type: ignore[union-attr]
         _log.info("stopping", signal=sig)
-        super().handle_exit(sig, frame)
+        # As uvicorn does, which would then end by the signal itself: to be told to stop is no failure.
+        self.force_exit = self.should_exit and sig == signal.SIGINT
+        self.should_exit = True
 
 
 def _listen(settings: ServerSettings) -> socket.socket:

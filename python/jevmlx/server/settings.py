@@ -16,7 +16,8 @@ class ServerSettings:
     """How a server runs.
 
     Attributes:
-        models: Name in requests → what :func:`jevmlx.load` takes. The first is the one that unnamed requests get.
+        models: Name in requests → what :func:`jevmlx.load` takes, with ``@revision`` where there is one. The first answers
+            requests that name none.
         host: Address to listen on; any but loopback needs tokens.
         port: Port; 0 takes a free one.
         tokens_file: Bearer tokens, one ``name:token`` a line; read again when it changes.
@@ -42,7 +43,7 @@ class ServerSettings:
     port: int = 8000
     tokens_file: Path | None = None
     queue: int = 32
-    deadline_s: float = 60.0
+    deadline_s: float = 120.0
     max_body_bytes: int = 4 * 1024 * 1024
     max_rows: int = 4096
     max_prompt_tokens: int = 262_144
