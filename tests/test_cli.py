@@ -1,6 +1,7 @@
 """The command line as a user runs it: real processes, the embedded model, files on disk."""
 
 import json
+import os
 import subprocess
 import sys
 
@@ -56,11 +57,11 @@ def test_explain_shows_prompt_plan_and_hashes(schema):
     ("content", "arguments", "code"),
     [
         (b"{", (TEXT,), "schema.json"),
-        (b"\xff\xfe", (TEXT,), "input.encoding"),
+        (b"\xff\xfe", (TEXT,), "schema.input.file"),
         (b'{"a": {"choices": ["x", "x"]}}', (TEXT,), "schema.choices.duplicate at a.choices[1]"),
         (json.dumps(SCHEMA).encode(), ("--file", "/nonexistent.txt"), "input.file"),
         (json.dumps(SCHEMA).encode(), (TEXT, "--model", "no/such/model/at/all"), "model.not_found"),
-        (json.dumps(SCHEMA).encode(), (TEXT, "--scoring", "both"), "config.scoring"),
+        (json.dumps(SCHEMA).encode(), (TEXT, "--scoring", "both"), "config.scoring at scoring"),
     ],
 )
 def test_bad_input_is_one_message_and_exit_code_1(tmp_path, content, arguments, code):
@@ -84,31 +85,40 @@ def test_doctor_says_what_the_machine_runs_on():
     found = json.loads(run("doctor", "--json").stdout)
     assert found["jevmlx"] == jevmlx.__version__
     assert found["device"] in ("cpu", "gpu")
+    assert found["can_run"] is True
+    assert found["packages"]["mlx"]
+    assert {check["name"] for check in found["checks"]} >= {"mlx", "memory", "embedded model"}
 
 
-def test_batch_records_bad_lines_and_resumes(schema, tmp_path):
-    source, target = tmp_path / "in.jsonl", tmp_path / "out.jsonl"
-    lines = [json.dumps({"context": f"{TEXT} {number}"}).encode() for number in range(4)]
-    lines[1:1] = [b"not json", b'{"context": "\xff"}', b'{"messages": [{"role": "user", "content": "hi"}]}']
-    source.write_bytes(b"\n".join(lines) + b"\n")
-    done = run("batch", schema, source, target)
-    assert done.returncode == 0, done.stderr
-    whole = target.read_bytes()
-    records = [json.loads(line) for line in whole.splitlines()]
-    codes = [record.get("error", {}).get("code") for record in records]
-    assert codes == [None, "prompt.context", "prompt.encoding", None, None, None, None]
-    assert [record["line"] for record in records] == list(range(7))
-    # Cut in the middle of the fifth line, as by a crash.
-    kept = b"".join(line + b"\n" for line in whole.splitlines()[:4])
-    target.write_bytes(kept + whole.splitlines()[4][:30])
-    assert run("batch", schema, source, target).returncode == 2, "an existing file is not overwritten"
-    done = run("batch", schema, source, target, "--resume")
-    assert b"3 decided" in done.stdout, done.stderr
-    again = [json.loads(line) for line in target.read_bytes().splitlines()]
-    for one, other in zip(records, again, strict=True):
-        one.pop("timings", None), other.pop("timings", None)
-        assert one == other
-    source.write_bytes(b"\n".join(lines[1:]) + b"\n")
-    done = run("batch", schema, source, target, "--resume")
+def test_version_and_help():
+    assert run("--version").stdout.decode().strip() == f"jevmlx {jevmlx.__version__}"
+    done = run("--help")
+    assert done.returncode == 0
+    assert "decide" in done.stdout.decode()
+
+
+def test_a_traceback_only_when_asked_for(tmp_path):
+    path = tmp_path / "schema.json"
+    path.write_text("{")
+    done = run("-v", "decide", path, TEXT)
     assert done.returncode == 1
-    assert b"input.resume" in done.stderr
+    assert "Traceback" in done.stderr.decode()
+
+
+def test_a_reader_that_went_away_is_no_error():
+    for arguments in (("presets", "support-triage"), ("--help",), ("validate", "credit-risk", "--json")):
+        reader, writer = os.pipe()
+        os.close(reader)
+        command = [sys.executable, "-m", "jevmlx", *arguments]
+        done = subprocess.run(command, stdout=writer, stderr=subprocess.PIPE, timeout=60)
+        os.close(writer)
+        assert (done.returncode, done.stderr) == (141, b"")
+
+
+def test_starting_imports_nothing_heavy():
+    code = (
+        "import sys, jevmlx.cli.app; heavy = {'mlx', 'numpy', 'transformers', 'pydantic', 'rich', 'huggingface_hub'};"
+        "sys.exit(', '.join(heavy & set(sys.modules)) or 0)"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, timeout=60)
+    assert done.returncode == 0, done.stderr

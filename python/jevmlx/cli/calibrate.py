@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from itertools import zip_longest
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Annotated
 
-from rich.console import Console
-from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
-from rich.table import Table
+import typer
 
 from ..errors import CalibrationError
+from .progress import bar
+from .shared import Asked, Model, SchemaArgument
 
 if TYPE_CHECKING:
     from ..calibration import Calibration, Interval
@@ -18,56 +18,48 @@ if TYPE_CHECKING:
 _FIGURES = ("accuracy", "nll", "brier", "ece_width", "ece_mass")
 
 
-def run(
-    schema: Path,
-    data: Path,
-    out: Path,
-    *,
-    model: str,
-    revision: str | None,
-    scoring: str,
-    held_out: float,
-    figure: Path | None,
+def calibrate(
+    schema: SchemaArgument,
+    data: Annotated[Path, typer.Argument(help='JSON Lines, one {"context": …, "labels": {field: value}} a line.')],
+    out: Annotated[Path, typer.Option("--out", "-o", help="The calibration to write.")],
+    model: Model,
+    asked: Asked,
+    held_out: Annotated[float, typer.Option(help="Share of the examples to report on, not to fit on.")] = 0.3,
+    figure: Annotated[
+        Path | None,
+        typer.Option(help="Reliability diagrams: a .png, .svg or .pdf to write.", show_default=False),
+    ] = None,
 ) -> None:
-    """Fits, writes the bundle and the figure, and prints a table.
-
-    Raises:
-        JevmlxError: Schema, data or options are at fault, or a file cannot be written.
-    """
-    from .. import load, schema_of
-    from ..calibration import calibrate, read_examples, reliability_figure
+    """Fit temperatures on labelled examples, and report what they do on held-out ones."""
+    from ..calibration import calibrate as fit
+    from ..calibration import read_examples, reliability_figure
     from ..calibration.figure import check_figure
+    from . import schemas
 
     # What would lose the work at its end is said at once.
-    if not out.parent.is_dir():
+    if not out.absolute().parent.is_dir():
         message = f"{str(out.parent)!r} is no folder; make it, or name another"
         raise CalibrationError("calibration.file", message, "out")
     if figure is not None:
         check_figure(figure)
-    given = schema_of(schema)
+    given = schemas.load(schema)
     # Known before the model is loaded.
     examples = read_examples(data, given.schema)
-    engine = load(model, revision=revision)
-    columns = (TextColumn("asking"), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn())
-    with Progress(*columns, console=Console(stderr=True), transient=True) as bar:
-        task = bar.add_task("", total=len(examples))
-        found = calibrate(
-            engine,
-            given,
-            examples,
-            held_out=held_out,
-            progress=lambda done, total: bar.update(task, completed=done, total=total),
-            scoring=scoring,
-        )
+    engine = model.load()
+    with bar("asking") as update:
+        found = fit(engine, given, examples, held_out=held_out, progress=update, **asked.options())
     found.save(out)
     show(found)
     if figure is not None:
         reliability_figure(found, figure)
-    Console(highlight=False).print(f"written to {out}", markup=False)
+    typer.echo(f"written to {out}")
 
 
 def show(calibration: Calibration) -> None:
     """Prints the figures on held-out examples, before and after, with 95 % intervals."""
+    from rich.console import Console
+    from rich.table import Table
+
     table = Table(box=None, pad_edge=False)
     for heading in ("kind", "figure", "before", "after"):
         table.add_column(heading)

@@ -1,28 +1,52 @@
-"""What the model is given for a schema and a text, without loading its weights."""
+"""``jevmlx explain``: what the model is given for a schema and a text, without loading its weights."""
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from .. import Schema, compile_plan, render_prompt, resolve_profile
-from ..models import load_tokenizer, resolve
+from .answer import context
+from .shared import JsonOption, ModelOption, RevisionOption, SchemaArgument, ScoringOption, Source
+
+if TYPE_CHECKING:
+    from .. import Schema
 
 
-def explanation(schema: str, context: str, model: str, revision: str | None, scoring: str) -> dict[str, Any]:
+def explain(
+    schema: SchemaArgument,
+    source: Source,
+    model: ModelOption = "embedded",
+    revision: RevisionOption = None,
+    scoring: ScoringOption = "labels",
+    as_json: JsonOption = False,
+) -> None:
+    """Show exactly what the model is given: prompt, plan, rows and hashes. No model weights are loaded."""
+    from . import schemas, show
+
+    found = explanation(schemas.load(schema).schema, context(source), model, revision, scoring)
+    if as_json:
+        show.json_data(found)
+    else:
+        show.explanation(found)
+
+
+def explanation(schema: Schema, text: str, model: str, revision: str | None, scoring: str) -> dict[str, Any]:
     """Prompt, plan, rows and hashes as plain data.
 
     Args:
-        schema: JSON text.
-        context: The text to decide on.
+        schema: The schema.
+        text: The text to decide on.
         model: ``"embedded"``, a folder, or a hub id.
         revision: Hub revision.
         scoring: ``"labels"`` or ``"slots"``.
     """
+    from .. import compile_plan, render_prompt, resolve_profile
+    from ..models import load_tokenizer, resolve
+
     source = resolve(model, revision=revision)
     tokenizer = load_tokenizer(source)
     profile = resolve_profile(source.model_id, tokenizer)
-    plan = compile_plan(Schema(schema), tokenizer, scoring)
-    prompt = render_prompt(plan, context, tokenizer, profile)
+    plan = compile_plan(schema, tokenizer, scoring)
+    prompt = render_prompt(plan, text, tokenizer, profile)
     data = plan.to_dict()
     return {
         "model": {"id": source.model_id, "revision": source.revision or source.content_hash},
@@ -33,23 +57,24 @@ def explanation(schema: str, context: str, model: str, revision: str | None, sco
             "pinned_date": profile.pinned_date,
         },
         "prompt": {"version": prompt.version, "text": prompt.text, "ids": prompt.ids},
-        "rows": _rows(data),
+        "rows": rows(data),
         "plan": data,
         "hashes": {"prompt_sha256": prompt.sha256, "plan_hash": plan.plan_hash},
     }
 
 
-def _rows(plan: dict[str, Any]) -> list[dict[str, Any]]:
-    rows = []
+def rows(plan: dict[str, Any]) -> list[dict[str, Any]]:
+    """The rows of a plan as plain data, in the order of the fields: tokens, branch nodes and candidates of each."""
+    found = []
     lead_in = len(plan["lead_in_ids"])
 
     def add(field: str, row: str, shared: list[int], remainders: list[list[int]], names: list[str]) -> None:
-        rows.append(
+        found.append(
             {
                 "field": field,
                 "row": row,
                 "tokens": lead_in + len(shared),
-                "branch_nodes": _branch_nodes(remainders),
+                "branch_nodes": branch_nodes(remainders),
                 "candidates": ", ".join(names),
             }
         )
@@ -63,10 +88,11 @@ def _rows(plan: dict[str, Any]) -> list[dict[str, Any]]:
         else:
             names = [f"{a} = {c}" for a, c in spec["alias_map"].items()] if "alias_map" in spec else []
             add(name, "", spec["shared_ids"], spec["remainders"], names or [f"{len(spec['remainders'])} choices"])
-    return rows
+    return found
 
 
-def _branch_nodes(remainders: list[list[int]]) -> int:
+def branch_nodes(remainders: list[list[int]]) -> int:
+    """How often the model chooses between several tokens on the way to the answers."""
     following: dict[tuple[int, ...], set[int]] = {}
     for remainder in remainders:
         for index, token in enumerate(remainder):

