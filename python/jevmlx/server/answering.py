@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import AsyncIterator, Callable, Coroutine, Mapping, Sequence
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass
 from typing import Any, TypeVar
 
@@ -12,6 +12,7 @@ from starlette.requests import Request
 
 from ..calibration import Calibration
 from ..engine import Engine
+from ..errors import CompileError
 from ..questions import Asked
 from ..results import Decision, FieldResult
 from .admission import Admission
@@ -47,8 +48,10 @@ class Answering:
         Raises:
             JevmlxError: It cannot be loaded, or does not answer.
         """
+        # A tokenizer that cannot tell true from false may still serve other questions.
         async with self.pool.use(self.pool.names[0]) as engine:
-            await engine.adecide({"ready": {"type": "boolean"}}, "")
+            with suppress(CompileError):
+                await engine.adecide({"ready": {"type": "boolean"}}, "")
         self.metrics.models.set(len(self.pool.loaded))
 
     def calibration(self, name: str | None) -> Calibration | None:

@@ -6,7 +6,7 @@ import json
 from collections.abc import Sequence
 from typing import Annotated, Any, Literal
 
-from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, StrictBool, StrictStr
+from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, StrictBool, StrictStr, field_validator
 
 from ..results import Decision, FieldResult
 from .wire import text_of
@@ -153,6 +153,17 @@ class DecisionsRequest(_Part):
     model: str
     input: str | Annotated[list[Item], Field(min_length=1)]
     questions: Annotated[list[Question], Field(min_length=1, max_length=MOST_QUESTIONS)]
+
+    @field_validator("input")
+    @classmethod
+    def _outputs_of_calls(cls, given: str | list[Item]) -> str | list[Item]:
+        called = set()
+        for item in given:
+            if isinstance(item, FunctionCall | CustomToolCall):
+                called.add((item.type, item.call_id))
+            elif isinstance(item, ToolOutput) and (item.type.removesuffix("_output"), item.call_id) not in called:
+                raise ValueError(f"{item.type} {item.call_id!r} answers no call before it")
+        return given
 
 
 class PredicateAnswer(BaseModel):

@@ -44,6 +44,9 @@ class _StrictRoute(APIRoute):
         handler = super().get_route_handler()
 
         async def strict(request: Request) -> Response:
+            kind = request.headers.get("content-type", "application/json").partition(";")[0].strip().lower()
+            if request.method == "POST" and kind != "application/json":
+                raise RequestError(415, "server.media", f"the body is {kind!r}; send application/json")
             return await handler(StrictRequest(request.scope, request.receive))
 
         return strict

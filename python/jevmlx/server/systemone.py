@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Annotated, Any, Literal
 
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import BaseModel, BeforeValidator, ConfigDict, Field
 from pydantic.types import StringConstraints
 
 from ..results import Decision, FieldResult
@@ -21,6 +21,11 @@ Content = str | dict[str, Any] | list[Any]
 class _Part(BaseModel):
     # Unknown keys are ignored, as the dialect asks for.
     model_config = ConfigDict(extra="ignore", strict=True)
+
+
+def _no_assets(given: Any) -> None:
+    if given is not None:
+        raise ValueError("images and other assets cannot be read by this server; describe them in words")
 
 
 class NoulCriteria(_Part):
@@ -64,7 +69,7 @@ class SystemOneRequest(_Part):
     model: str = "jev-latest"
     state: Content
     questions: Annotated[dict[QuestionId, Question], Field(min_length=1)]
-    assets: None = None
+    assets: Annotated[None, BeforeValidator(_no_assets)] = None
 
 
 class NoulAnswer(BaseModel):
