@@ -9,13 +9,17 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from .progress import bar
+from .shared import JsonOption, ModelOption, RevisionOption
+
 if TYPE_CHECKING:
     from ..audit import Replayed
 
-audit = typer.Typer(help="Audit logs: verify them, and make their decisions again.", no_args_is_help=True)
+audit = typer.Typer(
+    help="Audit logs: verify them, and make their decisions again.", no_args_is_help=True, rich_markup_mode=None
+)
 
 LogArgument = Annotated[Path, typer.Argument(help="The log; its full files are found beside it.", show_default=False)]
-JsonOption = Annotated[bool, typer.Option("--json", help="Print JSON.")]
 
 # A different model differs everywhere; the first places say what kind of difference it is.
 _SHOWN = 5
@@ -45,8 +49,8 @@ def verify(
 @audit.command()
 def replay(
     log: LogArgument,
-    model: Annotated[str, typer.Option("--model", "-m", help="'embedded', a folder, or a hub id.")] = "embedded",
-    revision: Annotated[str | None, typer.Option(help="Hub revision of the model.")] = None,
+    model: ModelOption = "embedded",
+    revision: RevisionOption = None,
     calibration: Annotated[
         list[Path] | None, typer.Option(help="A calibration that was used; may be repeated.")
     ] = None,
@@ -57,12 +61,15 @@ def replay(
     from ..audit import replay as replay_log
 
     counts: Counter[str] = Counter()
-    for found in replay_log(log, load(model, revision=revision), calibrations=calibration or ()):
-        counts[found.status] += 1
-        if as_json:
-            typer.echo(json.dumps(found.to_dict(), ensure_ascii=False))
-        elif found.status != "same":
-            _print(found)
+    engine = load(model, revision=revision)
+    with bar("replaying", beside_stdout=True) as update:
+        for found in replay_log(log, engine, calibrations=calibration or ()):
+            counts[found.status] += 1
+            update(counts.total(), None)
+            if as_json:
+                typer.echo(json.dumps(found.to_dict(), ensure_ascii=False))
+            elif found.status != "same":
+                _print(found)
     if not as_json:
         typer.echo(f"{counts['same']} the same, {counts['different']} different, {counts['skipped']} not replayed")
     raise typer.Exit(1 if counts["different"] else 0)
