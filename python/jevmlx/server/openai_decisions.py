@@ -144,11 +144,23 @@ class Score(_Part):
     name: str | None = None
 
 
+_EXAMPLE: Any = {
+    # Of a server started without names.
+    "model": "embedded",
+    "input": "My card was charged twice and nobody answers.",
+    "questions": [
+        {"type": "predicate", "name": "urgent", "instructions": "It needs a reply today."},
+        {"type": "choice", "instructions": "Who should answer?", "choices": [{"value": "billing"}, {"value": "sales"}]},
+        {"type": "score", "instructions": "How angry?", "levels": [{"label": "calm"}, {"label": "furious"}]},
+    ],
+}
 Question = Annotated[Predicate | Choice | Score, Field(discriminator="type")]
 
 
 class DecisionsRequest(_Part):
     """Questions about an input."""
+
+    model_config = ConfigDict(json_schema_extra={"examples": [_EXAMPLE]})
 
     model: str
     input: str | Annotated[list[Item], Field(min_length=1)]

@@ -22,6 +22,15 @@ OPTIONS = (
 )
 
 
+_EXAMPLE: Any = {
+    "schema": {
+        "team": {"choices": ["billing", "technical", "sales"], "description": "Who should answer"},
+        "urgent": {"type": "boolean", "description": "Needs a reply today"},
+    },
+    "context": "My card was charged twice and nobody answers.",
+}
+
+
 class ChatMessage(BaseModel):
     """One chat message."""
 
@@ -35,9 +44,16 @@ class DecideRequest(BaseModel):
     """A schema and a text."""
 
     # A misspelt key is an error here, not a silent default.
-    model_config = ConfigDict(extra="forbid", strict=True, arbitrary_types_allowed=True)
+    model_config = ConfigDict(extra="forbid", strict=True, json_schema_extra={"examples": [_EXAMPLE]})
 
-    fields_: Annotated[dict[str, Any], Field(alias="schema", description="This library's form, or JSON Schema.")]
+    fields_: Annotated[
+        dict[str, Any],
+        Field(
+            alias="schema",
+            description="Field name → what may be answered, or JSON Schema.",
+            json_schema_extra={"minProperties": 1, "examples": [_EXAMPLE["schema"]]},
+        ),
+    ]
     context: str | None = None
     messages: list[ChatMessage] | None = None
     model: str | None = None

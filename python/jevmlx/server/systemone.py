@@ -59,12 +59,23 @@ class ScoreQuestion(_Part):
     criteria: Annotated[list[Content], Field(min_length=2, max_length=MOST_LEVELS)]
 
 
+_EXAMPLE: Any = {
+    "model": "jev-latest",
+    "state": "My card was charged twice and nobody answers.",
+    "questions": {
+        "urgent": {"type": "noul", "instructions": "Does it need a reply today?"},
+        "team": {"type": "choice", "criteria": {"billing": "payments", "technical": "outages", "sales": None}},
+        "anger": {"type": "score", "instructions": "How angry?", "criteria": ["calm", "cross", "furious"]},
+    },
+}
 Question = Annotated[NoulQuestion | ChoiceQuestion | ScoreQuestion, Field(discriminator="type")]
 QuestionId = Annotated[str, StringConstraints(min_length=1)]
 
 
 class SystemOneRequest(_Part):
     """Questions about a state."""
+
+    model_config = ConfigDict(json_schema_extra={"examples": [_EXAMPLE]})
 
     model: str = "jev-latest"
     state: Content
