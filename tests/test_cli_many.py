@@ -16,7 +16,7 @@ from jevmlx.cli.app import app
 
 ASKED = "urgent? team: billing|sales"
 TEXT = "My card was charged twice"
-TEXTS = [f'{TEXT}, "{number}", é\nand nobody answers' for number in range(3)]
+TEXTS = [f'{TEXT}, "{number}", é\nand nobody answers' for number in range(2)]
 
 
 def invoke(*arguments, stdin=None):
@@ -53,7 +53,7 @@ def test_all_formats_give_the_librarys_bits(engine, loaded, tmp_path):
     write_csv(tmp_path / "a.csv", [["id", "body"], *([1, text] for text in TEXTS)])
     for name, kind in (("a", pa.string()), ("b", pa.large_string()), ("c", pa.dictionary(pa.int8(), pa.string()))):
         column = pa.array(TEXTS, pa.string()).cast(kind)
-        parquet.write_table(pa.table({"id": [1, 2, 3], "body": column}), tmp_path / f"{name}.parquet")
+        parquet.write_table(pa.table({"id": [1, 2], "body": column}), tmp_path / f"{name}.parquet")
     schema = {"urgent": {"type": "boolean"}, "team": {"choices": ["billing", "sales"]}}
     expected = [engine.decide(schema, text).to_dict()["fields"] for text in TEXTS]
     for name, options in {
@@ -65,11 +65,11 @@ def test_all_formats_give_the_librarys_bits(engine, loaded, tmp_path):
         assert done.exit_code == 0, done.output
         found = records(done.stdout)
         assert [record["fields"] for record in found] == expected
-        assert [record["line"] for record in found] == [0, 1, 2]
+        assert [record["line"] for record in found] == [0, 1]
         assert "timings" not in found[0]
     piped = invoke("ask", ASKED, "--format", "jsonl", "--jsonl", stdin=(tmp_path / "a.jsonl").read_bytes())
     assert [record["fields"] for record in records(piped.stdout)] == expected
-    assert "3 decided, 0 of them error records" in piped.stderr
+    assert "2 decided, 0 of them error records" in piped.stderr
 
 
 def test_rows_that_cannot_be_read_are_records(loaded, tmp_path):
@@ -205,11 +205,12 @@ def test_resuming(loaded, tmp_path):
     assert out.read_bytes() == whole
 
 
-def test_interrupted_runs_keep_what_was_finished(tmp_path):
+def test_interrupted_runs_keep_what_was_finished(loaded, tmp_path):
     source = write_jsonl(tmp_path / "a.jsonl", [{"context": f"{TEXT} {number}"} for number in range(10)])
     out, whole = tmp_path / "out.jsonl", tmp_path / "whole.jsonl"
-    command = [sys.executable, "-m", "jevmlx", "ask", ASKED, "--file", str(source)]
-    running = subprocess.Popen([*command, "--out", str(out)], stdout=subprocess.PIPE, stderr=subprocess.PIPE)
+    command = ["ask", ASKED, "--file", str(source), "--out"]
+    process = [sys.executable, "-m", "jevmlx", *command, str(out)]
+    running = subprocess.Popen(process, stdout=subprocess.PIPE, stderr=subprocess.PIPE)
     deadline = time.monotonic() + 60
     while not (out.exists() and out.read_bytes().count(b"\n") >= 2):
         assert running.poll() is None, running.stderr.read()
@@ -221,8 +222,7 @@ def test_interrupted_runs_keep_what_was_finished(tmp_path):
     assert err.decode().splitlines() == ["interrupted; what was finished is kept"]
     kept = out.read_bytes()
     assert 2 <= kept.count(b"\n") < 10
-    done = subprocess.run([*command, "--out", str(out), "--resume"], capture_output=True, timeout=120)
-    assert done.returncode == 0, done.stderr
-    subprocess.run([*command, "--out", str(whole)], check=True, capture_output=True, timeout=120)
+    assert invoke(*command, out, "--resume").exit_code == 0
+    assert invoke(*command, whole).exit_code == 0
     assert out.read_bytes().startswith(kept)
     assert out.read_bytes() == whole.read_bytes()

@@ -45,7 +45,7 @@ def schema(tmp_path):
     return path
 
 
-def test_decide(engine, schema):
+def test_decide(engine, loaded, schema):
     assert printed("decide", schema, TEXT) == plain(engine.decide(SCHEMA, TEXT))
 
 
@@ -258,3 +258,31 @@ def test_margins():
         with pytest.raises(jevmlx.ConfigError) as caught:
             margins(wrong)
         assert caught.value.code == "config.abstain_below_margin"
+
+
+def test_calibrating_and_using_it(engine, loaded, tmp_path):
+    schema, data, out = tmp_path / "schema.json", tmp_path / "labels.jsonl", tmp_path / "calibration.json"
+    schema.write_text(json.dumps({"urgent": {"type": "boolean"}}))
+    words = ("parcel", "invoice", "refund", "login", "phone", "price")
+    lines = [
+        json.dumps({"context": f"{a}, {b}: {'now' if now else 'no hurry'}", "labels": {"urgent": now}})
+        for a in words
+        for b in words
+        if a < b
+        for now in (True, False)
+    ]
+    data.write_text("\n".join(lines))
+    options = ("--isolate",)
+    done = invoke("calibrate", schema, data, "--out", out, *options)
+    assert done.exit_code == 0, done.output
+    assert "boolean" in done.stdout
+    found = printed("decide", schema, TEXT, "--calibration", out, *options)
+    assert found["provenance"]["calibration_sha256"]
+    expected = engine.decide(schema, TEXT, calibration=out, isolate=True)
+    assert found == plain(expected)
+    # Made for another way of asking.
+    done = invoke("decide", schema, TEXT, "--calibration", out)
+    assert done.exit_code == 1
+    assert "[calibration.mismatch" in done.stderr
+    done = invoke("calibrate", schema, data, "--out", tmp_path / "no" / "out")
+    assert "[calibration.file" in done.stderr
