@@ -148,6 +148,12 @@ class Engine:
     def __repr__(self) -> str:
         return f"Engine({self.source.model_id!r}, dtype={self._dtype!r}, profile={self.profile.name!r})"
 
+    def __enter__(self) -> Engine:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
     @property
     def weights_bytes(self) -> int:
         """Bytes that the weights take in memory."""
