@@ -40,7 +40,7 @@ class Commands(TyperGroup):
             drop_stdout()
             raise typer.Exit(PIPE_CLOSED) from error
         except KeyboardInterrupt as error:
-            typer.echo("interrupted; what was finished is kept", err=True)
+            typer.echo("interrupted", err=True)
             raise typer.Exit(INTERRUPTED) from error
         except Exception as error:
             if hasattr(error, "exit_code"):

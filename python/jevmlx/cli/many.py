@@ -41,11 +41,17 @@ def run(given: SchemaInput, rows: Rows, model: Model, output: Output, options: d
         write = _printed(output) if output.out is None else _written(output, output.out, held, stack)
         update = stack.enter_context(bar("deciding", beside_stdout=output.out is None))
         update(done, rows.total)
-        for row, result in results:
-            write(row, result)
-            failed += hasattr(result, "code")
-            done += 1
-            update(done, rows.total)
+        try:
+            for row, result in results:
+                write(row, result)
+                failed += hasattr(result, "code")
+                done += 1
+                update(done, rows.total)
+        except KeyboardInterrupt:
+            stack.close()
+            if output.out is not None:
+                typer.echo(f"{output.out} keeps what was decided; --resume goes on after it", err=True)
+            raise
     where = "" if output.out is None else f" in {output.out}"
     kept = f"; {held.records} were there" if held.records else ""
     typer.echo(f"{done - held.records} decided, {failed} of them error records{where}{kept}", err=True)

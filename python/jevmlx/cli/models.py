@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import sys
 from collections.abc import Mapping
+from contextlib import nullcontext
 from typing import TYPE_CHECKING, Annotated
 
 import typer
@@ -45,8 +46,11 @@ def list_models(as_json: JsonOption = False) -> None:
 def pull(model: ModelArgument, revision: RevisionOption = None) -> None:
     """Fetch a model, so that later use needs no network."""
     from ..models import pull as fetch
+    from ..models.held import EMBEDDED
 
-    source = fetch(model, revision=revision, progress=lambda line: typer.echo(line, err=True))
+    # The hub's library shows a bar of its own.
+    with bar("fetching", at_once=True) if model == EMBEDDED else nullcontext():
+        source = fetch(model, revision=revision, progress=lambda line: typer.echo(line, err=True))
     typer.echo(f"{source.model_id} is ready in {source.path}")
     if source.revision:
         typer.echo(f"revision {source.revision}")
