@@ -115,6 +115,17 @@ def test_a_reader_that_went_away_is_no_error():
         assert (done.returncode, done.stderr) == (141, b"")
 
 
+@pytest.mark.skipif(not os.path.exists("/dev/full"), reason="Linux has a device that is always full")  # noqa: PTH110
+@pytest.mark.parametrize("arguments", [("presets", "credit-risk"), ("--help",), ("validate", "credit-risk")])
+def test_a_full_disk_is_one_message(arguments):
+    with open("/dev/full", "wb") as full:  # noqa: PTH123
+        done = subprocess.run(
+            [sys.executable, "-m", "jevmlx", *arguments], stdout=full, stderr=subprocess.PIPE, timeout=60
+        )
+    assert done.returncode == 1
+    assert done.stderr.decode() == "error: the output cannot be written: No space left on device [input.file]\n"
+
+
 def test_starting_imports_nothing_heavy():
     code = (
         "import sys, jevmlx.cli.app; heavy = {'mlx', 'numpy', 'transformers', 'pydantic', 'rich', 'huggingface_hub'};"

@@ -56,6 +56,10 @@ def _say(error: Exception, *, verbose: bool) -> None:
         traceback.print_exception(error)
     elif isinstance(error, JevmlxError):
         typer.echo(f"error: {error}", err=True)
+    elif isinstance(error, OSError) and error.strerror:
+        # A full disk, as a rule: files that are named on the command line have messages of their own.
+        what = f"{error.filename!r} cannot be used" if error.filename else "the output cannot be written"
+        typer.echo(f"error: {what}: {error.strerror} [input.file]", err=True)
     else:
         what = f"{type(error).__name__}: {error}" if str(error) else type(error).__name__
         typer.echo(f"error: unexpected {what}; `jevmlx -v …` shows where, for a bug report", err=True)
@@ -85,6 +89,10 @@ def run(app: typer.Typer) -> NoReturn:
             drop_stdout()
             sys.exit(PIPE_CLOSED)
         raise
+    except OSError as error:
+        drop_stdout()
+        _say(error, verbose=False)
+        sys.exit(AT_FAULT)
     sys.exit(0)
 
 
