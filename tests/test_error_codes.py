@@ -17,7 +17,7 @@ def raised_in_python():
         for node in ast.walk(ast.parse(path.read_text("utf-8"))):
             if isinstance(node, ast.Call) and node.args:
                 name = getattr(node.func, "id", getattr(node.func, "attr", ""))
-                if name.endswith("Error") and hasattr(errors, name):
+                if name.endswith("Error") and (hasattr(errors, name) or name == "RequestError"):
                     first = node.args[0]
                     if isinstance(first, ast.Constant) and isinstance(first.value, str):
                         found.add(first.value)

@@ -2,6 +2,7 @@
 
 import asyncio
 import json
+from pathlib import Path
 
 import httpx2 as httpx
 import openai
@@ -311,3 +312,9 @@ def test_a_name_without_a_text_is_refused(server):
     body = {"model": "small", "state": TICKET, "questions": {"": {"type": "noul"}}}
     answer = httpx.post(f"{server.url}/v1/systemone", json=body, headers={"authorization": f"Bearer {TOKEN}"})
     assert answer.status_code == 422
+
+
+def test_the_example_of_the_documentation(server):
+    text = (Path(__file__).parent.parent / "docs" / "server.md").read_text("utf-8")
+    code = text.split("```py\n")[1].split("```")[0]
+    exec(code.replace("http://127.0.0.1:8000", server.url).replace('"none"', repr(TOKEN)), {})  # noqa: S102 - our own

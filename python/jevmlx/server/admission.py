@@ -34,7 +34,6 @@ class Admission:
         """
         if self.taken >= self._places:
             raise RequestError(
-                429,
                 "server.busy",
                 f"{self.taken} requests are in work or wait; try again later",
                 headers={"Retry-After": str(self._retry_after())},
@@ -46,7 +45,7 @@ class Admission:
                 yield
         except TimeoutError as error:
             message = f"no answer within {self._deadline:g} s; ask less at once, or try again when there is less to do"
-            raise RequestError(504, "server.deadline", message) from error
+            raise RequestError("server.deadline", message) from error
         finally:
             self.taken -= 1
             # Recent requests count most.

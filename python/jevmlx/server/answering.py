@@ -64,7 +64,7 @@ class Answering:
             return None
         if name not in self.calibrations:
             message = f"there is no calibration {name!r}; there are {', '.join(self.calibrations) or 'none'}"
-            raise RequestError(422, "server.calibration", message, "calibration")
+            raise RequestError("server.calibration", message, "calibration")
         return self.calibrations[name]
 
     @property
@@ -115,13 +115,15 @@ class Answering:
         for question in asked.questions:
             rows += len(question.compiled.paths.rows)
             tokens += len(question.prompt.ids)
-        for code, found, most, what in (
-            ("server.rows", rows, self.settings.max_rows, "rows to score"),
-            ("server.tokens", tokens, self.settings.max_prompt_tokens, "tokens of prompts"),
-        ):
-            if found > most:
-                message = f"this makes {found} {what}, and {most} are allowed; ask less at once"
-                raise RequestError(413, code, message)
+        if rows > self.settings.max_rows:
+            message = f"this makes {rows} rows to score, and {self.settings.max_rows} are allowed; ask less at once"
+            raise RequestError("server.rows", message)
+        if tokens > self.settings.max_prompt_tokens:
+            most = self.settings.max_prompt_tokens
+            message = (
+                f"this makes {tokens} tokens of prompts, and {most} are allowed; ask less at once, or of a shorter text"
+            )
+            raise RequestError("server.tokens", message)
 
 
 class ClientGoneError(Exception):

@@ -98,8 +98,13 @@ async def _invalid(request: Request, error: RequestValidationError) -> Response:
 
 
 async def _http_error(_request: Request, error: HTTPException) -> Response:
-    code = {404: "server.route", 405: "server.method"}.get(error.status_code, "server.request")
-    return error_response(RequestError(error.status_code, code, str(error.detail), headers=error.headers))
+    if error.status_code == 404:
+        return error_response(RequestError("server.route", "there is no such path; /docs lists those there are"))
+    if error.status_code == 405:
+        return error_response(
+            RequestError("server.method", "not by this method; /docs says how", headers=error.headers)
+        )
+    return error_response(RequestError("server.request", str(error.detail)))
 
 
 async def _gone(_request: Request, _error: ClientGoneError) -> Response:

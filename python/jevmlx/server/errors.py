@@ -16,18 +16,14 @@ from .wire import json_response
 
 
 class RequestError(JevmlxError):
-    """A request that cannot be answered, with its status.
+    """A request that cannot be answered.
 
     Attributes:
-        status: The HTTP status.
         headers: Headers of the answer.
     """
 
-    def __init__(
-        self, status: int, code: str, message: str, path: str = "", headers: Mapping[str, str] | None = None
-    ) -> None:
+    def __init__(self, code: str, message: str, path: str = "", headers: Mapping[str, str] | None = None) -> None:
         super().__init__(code, message, path)
-        self.status = status
         self.headers = dict(headers or {})
 
 
@@ -38,6 +34,19 @@ _STATUS = {
     "model": 503,
     "tokenizer": 500,
     "audit": 503,
+    "server.token": 401,
+    "server.host": 403,
+    "server.route": 404,
+    "server.model": 404,
+    "server.method": 405,
+    "server.body": 413,
+    "server.rows": 413,
+    "server.tokens": 413,
+    "server.media": 415,
+    "server.busy": 429,
+    "server.internal": 500,
+    "server.not_ready": 503,
+    "server.deadline": 504,
 }
 _TYPES = {
     400: "invalid_request_error",
@@ -60,8 +69,6 @@ def status_of(error: JevmlxError) -> int:
         >>> status_of(JevmlxError("prompt.too_long", "")), status_of(JevmlxError("schema.empty", ""))
         (413, 422)
     """
-    if isinstance(error, RequestError):
-        return error.status
     return _STATUS.get(error.code) or _STATUS.get(error.code.partition(".")[0]) or 422
 
 

@@ -63,7 +63,7 @@ class Observed:
             _log.exception("request failed")
             if status:
                 raise
-            error = RequestError(500, "server.internal", "the server failed; its log says more under this request's id")
+            error = RequestError("server.internal", "the server failed; its log says more under this request's id")
             await error_response(error)(scope, receive, send_named)
         finally:
             took = time.perf_counter() - started
@@ -112,14 +112,14 @@ class Known:
             host = re.sub(r":\d*$", "", headers.get("host", "")).strip("[]")
             if self._hosts and host not in self._hosts:
                 message = f"this server is not called {host!r}; call it by {self._hosts[0]!r}, or start it with tokens"
-                return RequestError(403, "server.host", message)
+                return RequestError("server.host", message)
             return None
         kind, _, token = headers.get("authorization", "").partition(" ")
         name = self._tokens.name_of(token.strip()) if kind.lower() == "bearer" and token else None
         if name is None:
             why = "this token is not known, or no longer" if token else "a token is needed"
             message = f"{why}; send the header 'Authorization: Bearer TOKEN'"
-            return RequestError(401, "server.token", message, headers={"WWW-Authenticate": "Bearer"})
+            return RequestError("server.token", message, headers={"WWW-Authenticate": "Bearer"})
         scope["state"]["token"] = name
         return None
 
@@ -152,7 +152,7 @@ class ShortBody:
             more = message.get("more_body", False)
             length = max(length, read := read + len(parts[-1]))
         if length > self._most:
-            error = RequestError(413, "server.body", f"the body has more than {self._most} bytes; send less at once")
+            error = RequestError("server.body", f"the body has more than {self._most} bytes; send less at once")
             await error_response(error)(scope, receive, send)
             return
         body: Message | None = {"type": "http.request", "body": b"".join(parts), "more_body": False}

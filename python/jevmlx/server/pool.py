@@ -79,7 +79,7 @@ class ModelPool:
         if not asked or asked in ALIASES:
             return self.names[0]
         message = f"there is no model {asked!r}; there are {', '.join(self.names)}"
-        raise RequestError(404, "server.model", message, "model")
+        raise RequestError("server.model", message, "model")
 
     @asynccontextmanager
     async def use(self, name: str) -> AsyncIterator[Engine]:

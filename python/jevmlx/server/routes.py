@@ -46,7 +46,7 @@ class _StrictRoute(APIRoute):
         async def strict(request: Request) -> Response:
             kind = request.headers.get("content-type", "application/json").partition(";")[0].strip().lower()
             if request.method == "POST" and kind != "application/json":
-                raise RequestError(415, "server.media", f"the body is {kind!r}; send application/json")
+                raise RequestError("server.media", f"the body is {kind!r}; send application/json")
             return await handler(StrictRequest(request.scope, request.receive))
 
         return strict
@@ -163,7 +163,7 @@ def _add_state(router: APIRouter, answering: Answering) -> None:
     async def ready(request: Request) -> Response:
         state = request.app.state
         if not state.ready or state.draining:
-            raise RequestError(503, "server.not_ready", "the server is starting or stopping; try again later")
+            raise RequestError("server.not_ready", "the server is starting or stopping; try again later")
         return json_response({"status": "ready", "models": list(answering.pool.loaded)})
 
     @router.get("/metrics", summary="Figures for Prometheus")
