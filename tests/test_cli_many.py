@@ -197,6 +197,11 @@ def test_resuming(loaded, tmp_path):
         assert done.exit_code == 1
         assert "[input.resume" in done.stderr
         assert out.read_bytes() == whole[: ends[0]]
+    # Other words in the same places are another question.
+    reworded = ASKED.replace("team:", 'team "Who answers?":')
+    done = invoke("ask", reworded, *command[2:], "--resume")
+    assert done.exit_code == 1
+    assert "schema_sha256" in done.stderr
     write_jsonl(source, [{"context": "another"}])
     out.write_bytes(whole)
     done = invoke(*command, "--resume")

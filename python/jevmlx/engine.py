@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import asyncio
 import hashlib
+import json
 import threading
 import time
 import weakref
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import Future
+from functools import lru_cache
 from typing import TYPE_CHECKING, Any, Literal, ParamSpec, TypeVar, Unpack
 
 from . import batch
@@ -424,6 +426,7 @@ class Engine:
             tokenizer_sha256=self._text.sha256,
             prompt_sha256=_joined(asked, lambda question: question.prompt.sha256),
             plan_hash=_joined(asked, lambda question: question.compiled.plan.plan_hash),
+            schema_sha256=_schema_sha256(asked.schema),
             prompts=_prompt_records(deciding, options.isolate),
             scoring=options.scoring,
             temperature=None if calibration else options.temperature or 1.0,
@@ -449,6 +452,12 @@ class Engine:
             permutations=options.permutations,
             rotate_scales=options.rotate_scales,
         )
+
+
+@lru_cache(_MAX_PLANS)
+def _schema_sha256(schema: Schema) -> str:
+    text = json.dumps(schema.to_dict(), ensure_ascii=False, separators=(",", ":"))
+    return hashlib.sha256(text.encode()).hexdigest()
 
 
 def _version(first: Question, depth: int) -> str:

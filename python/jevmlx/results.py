@@ -240,6 +240,8 @@ class Provenance(_Model):
     """Hash of the prompt's token ids; with ``isolate``, of the fields' hashes joined by commas."""
     plan_hash: str
     """Hash of the compiled plan, likewise."""
+    schema_sha256: str
+    """Hash of the schema as compact JSON, its texts included."""
     prompts: tuple[PromptRecord, ...]
     """Every prompt that was scored, the question itself first."""
     scoring: str
