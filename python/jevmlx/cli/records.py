@@ -16,7 +16,16 @@ if TYPE_CHECKING:
 
 # What is the same for all records of one run.
 _SAME = (
-    *("model_id", "model_revision", "dtype", "schema_sha256", "plan_hash", "scoring", "temperature", "calibration_sha256"),
+    *(
+        "model_id",
+        "model_revision",
+        "dtype",
+        "schema_sha256",
+        "plan_hash",
+        "scoring",
+        "temperature",
+        "calibration_sha256",
+    ),
     *("prior_correction", "permutations", "rotate_scales"),
 )
 
