@@ -2,6 +2,7 @@
 
 import concurrent.futures
 import json
+import re
 import signal
 import socket
 import subprocess
@@ -191,7 +192,12 @@ def test_metrics_and_descriptions(client):
     assert "nowhere" not in text
     described = client.get("/openapi.json").json()
     assert {"/v1/decide", "/v1/systemone", "/v1/decisions", "/v1/models"} <= described["paths"].keys()
-    assert client.get("/docs").status_code == 200
+    page = client.get("/docs").text
+    # It needs nothing from elsewhere.
+    assert "https://" not in page
+    used = re.findall(r'(?:src|href)="([^"]+)"', page)
+    assert len(used) >= 3
+    assert all(client.get(path).status_code == 200 for path in used)
     listed = client.get("/v1/models").json()
     assert (
         [model["id"] for model in listed["data"]]

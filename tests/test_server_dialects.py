@@ -285,11 +285,34 @@ def test_clients_tell_a_busy_server_from_a_late_one(narrow):
         questions = {f"q{at}": typesafe.Noul(instructions=f"Fact {at}.") for at in range(400)}
         with pytest.raises(typesafe.TypeSafeInternalServerError):
             client.system_one(state="Hi.", questions=questions)
+        with pytest.raises(typesafe.TypeSafeAPITimeoutError):
+            client.system_one(state="Hi.", questions=questions, timeout=0.05)
+        narrow.wait_until(lambda: "jevmlx_requests_in_work 0.0" in httpx.get(f"{narrow.url}/metrics").text)
+        with pytest.raises(typesafe.TypeSafePermissionDeniedError):
+            client.system_one(state="Hi.", questions=QUESTIONS, extra_headers={"host": "evil.example"})
         image = {"x": {"type": "image", "part": "p"}}
         with pytest.raises(typesafe.TypeSafeUnprocessableEntityError, match="assets"):
             client.system_one(
                 state="Hi.", questions={"q": typesafe.Noul(instructions="x")}, extra_body={"assets": image}
             )
+        picture = typesafe.Image(b"\x89PNG\r\n\x1a\n" + bytes(32))
+        with pytest.raises(typesafe.TypeSafeBadRequestError, match="application/json"):
+            client.system_one(state=[picture, "What is it?"], questions={"q": typesafe.Noul(instructions="x")})
+
+
+def test_clients_tell_a_server_that_is_gone(narrow):
+    narrow.stop()
+    never = typesafe.RetryPolicy(max_retries=0)
+    with (
+        typesafe.TypeSafeClient(api_key="none", base_url=narrow.url, retry=never) as client,
+        pytest.raises(typesafe.TypeSafeAPIConnectionError),
+    ):
+        client.models.list()
+    with (
+        openai.OpenAI(base_url=f"{narrow.url}/v1", api_key="none", max_retries=0) as other,
+        pytest.raises(openai.APIConnectionError),
+    ):
+        other.models.list()
 
 
 def test_no_question_moves_another(server):

@@ -29,8 +29,8 @@ _THREAD_VARIABLES = (
     "OMP_NUM_THREADS",
     "OPENBLAS_DEFAULT_NUM_THREADS",
 )
-# An idle thread of OpenBLAS spins for 2**26 cycles before it sleeps, which takes the CPU from whoever has work: a decision that takes
-# 0.5 s took 6 s beside another process like it, and takes 1.2 s with this. Alone it costs 3 %, for waking threads up.
+# An idle thread of OpenBLAS spins for 2**26 cycles before it sleeps, which takes the CPU from whoever has work: a decision of 0.5 s
+# took 6 s beside another process like it, and takes 1.2 s with this. Alone it costs 3 %, for waking threads up.
 _TIMEOUT_VARIABLE = "OPENBLAS_THREAD_TIMEOUT"
 _TIMEOUT = "4"
 

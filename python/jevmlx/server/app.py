@@ -9,6 +9,7 @@ from pathlib import Path
 import structlog
 from fastapi import FastAPI, Request
 from fastapi.exceptions import RequestValidationError
+from fastapi_offline import FastAPIOffline
 from starlette.exceptions import HTTPException
 from starlette.responses import Response
 
@@ -21,7 +22,7 @@ from .admission import Admission
 from .answering import Answering, ClientGoneError
 from .errors import RequestError, error_response, invalid_response
 from .metrics import Metrics
-from .middleware import Known, Observed, ShortBody
+from .middleware import STATIC_PATH, Known, Observed, ShortBody
 from .pool import ModelPool
 from .routes import routes
 from .settings import ServerSettings
@@ -65,7 +66,9 @@ def create_app(settings: ServerSettings) -> FastAPI:
         app.state.ready = False
         await pool.close()
 
-    app = FastAPI(
+    app = FastAPIOffline(
+        redoc_url=None,
+        static_url=STATIC_PATH,
         title="jevmlx",
         version=__version__,
         summary="Typed decisions from a local language model.",

@@ -42,7 +42,8 @@ _STATUS = {
     "server.body": 413,
     "server.rows": 413,
     "server.tokens": 413,
-    "server.media": 415,
+    # 415 would say more to a person, and less to the clients, which know no such error.
+    "server.media": 400,
     "server.busy": 429,
     "server.internal": 500,
     "server.not_ready": 503,
@@ -55,7 +56,6 @@ _TYPES = {
     404: "not_found_error",
     405: "invalid_request_error",
     413: "request_too_large",
-    415: "invalid_request_error",
     422: "invalid_request_error",
     429: "rate_limit_error",
     504: "timeout_error",

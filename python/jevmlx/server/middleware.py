@@ -18,7 +18,9 @@ from .tokens import Tokens
 REQUEST_ID = "x-request-id"
 # What the System One clients look for.
 REQUEST_ID_NAMES = (REQUEST_ID, "x-typesafe-request-id")
-OPEN_PATHS = ("/health", "/ready")
+STATIC_PATH = "/static"
+# A browser that reads the description sends no token, and it tells nothing of this server's own.
+OPEN_PATHS = ("/health", "/ready", "/docs", "/openapi.json")
 
 _log = structlog.get_logger("jevmlx.server")
 _ID = re.compile(r"[A-Za-z0-9._-]{1,128}")
@@ -100,7 +102,7 @@ class Known:
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """An ASGI application."""
-        error = None if scope["type"] != "http" or scope["path"] in OPEN_PATHS else self._refused(scope)
+        error = None if scope["type"] != "http" or _is_open(scope["path"]) else self._refused(scope)
         if error is None:
             await self._app(scope, receive, send)
         else:
@@ -122,6 +124,10 @@ class Known:
             return RequestError("server.token", message, headers={"WWW-Authenticate": "Bearer"})
         scope["state"]["token"] = name
         return None
+
+
+def _is_open(path: str) -> bool:
+    return path in OPEN_PATHS or path.startswith(f"{STATIC_PATH}/")
 
 
 class ShortBody:
