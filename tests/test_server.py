@@ -269,6 +269,15 @@ def test_work_of_a_client_that_hung_up_is_dropped(narrow):
     narrow.wait_until(lambda: any(event["status"] == 499 for event in narrow.events("request")))
 
 
+def test_a_body_that_does_not_come_is_not_waited_for(narrow):
+    head = (
+        b"POST /v1/decide HTTP/1.1\r\nhost: localhost\r\ncontent-type: application/json\r\ncontent-length: 100\r\n\r\n{"
+    )
+    with socket.create_connection(("127.0.0.1", int(narrow.url.rpartition(":")[2])), timeout=30) as connection:
+        connection.sendall(head)
+        assert connection.recv(4096).startswith(b"HTTP/1.1 504")
+
+
 def test_sigterm_finishes_what_is_in_work(small):
     server = Server("-m", f"small={small}", "--deadline", "60")
     body = {"schema": dict(list(SLOW.items())[:30]), "context": TEXT, "isolate": True}

@@ -30,6 +30,9 @@ def serve(
     models_memory: Annotated[
         int | None, typer.Option(min=1, help="MiB that models' weights may take together.", show_default="no bound")
     ] = None,
+    prefix_cache: Annotated[
+        int | None, typer.Option(min=0, help="MiB of states that each model keeps.", show_default="1024")
+    ] = None,
     tokens: Annotated[
         Path | None, typer.Option(help="File of bearer tokens, 'name:token' a line; read again when it changes.")
     ] = None,
@@ -69,6 +72,7 @@ def serve(
         max_rows=max_rows,
         max_prompt_tokens=max_tokens,
         models_memory_bytes=None if models_memory is None else models_memory * _MIB,
+        prefix_cache_bytes=None if prefix_cache is None else prefix_cache * _MIB,
         calibrations={name: Path(path) for name, path in _named(calibration or [], "--calibration").items()},
         dialects_calibration=dialects_calibration,
         audit_log=audit_log,

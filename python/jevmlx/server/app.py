@@ -53,7 +53,8 @@ def create_app(settings: ServerSettings) -> FastAPI:
 
     def loaded(source: str) -> Engine:
         model, _, revision = (source, "", "") if Path(source).exists() else source.partition("@")
-        return load(model, revision=revision or None, audit=audit)
+        cache = settings.prefix_cache_bytes
+        return load(model, revision=revision or None, prefix_cache_bytes=cache, audit=audit)
 
     pool = ModelPool(settings.models, loaded, settings.models_memory_bytes)
     answering = Answering(settings, pool, Admission(settings.queue, settings.deadline_s), metrics, calibrations)
@@ -65,6 +66,8 @@ def create_app(settings: ServerSettings) -> FastAPI:
         yield
         app.state.ready = False
         await pool.close()
+        if audit is not None:
+            audit.close()
 
     app = FastAPIOffline(
         redoc_url=None,
@@ -83,8 +86,8 @@ def create_app(settings: ServerSettings) -> FastAPI:
     app.exception_handler(HTTPException)(_http_error)
     app.exception_handler(ClientGoneError)(_gone)
     # The last one stands outermost.
-    app.add_middleware(ShortBody, most=settings.max_body_bytes)
-    app.add_middleware(Known, tokens=tokens, hosts=_LOOPBACK_NAMES if settings.on_loopback else ())
+    app.add_middleware(ShortBody, most=settings.max_body_bytes, seconds=settings.deadline_s)
+    app.add_middleware(Known, tokens=tokens, hosts=(*_LOOPBACK_NAMES, settings.host) if settings.on_loopback else ())
     app.add_middleware(Observed, metrics=metrics)
     return app
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import re
 import secrets
 import time
@@ -136,32 +137,32 @@ class ShortBody:
     Args:
         app: What answers.
         most: Bytes.
+        seconds: Until it must have come.
     """
 
-    def __init__(self, app: ASGIApp, most: int) -> None:
+    def __init__(self, app: ASGIApp, most: int, seconds: float) -> None:
         self._app = app
         self._most = most
+        self._seconds = seconds
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """An ASGI application."""
         if scope["type"] != "http":
             await self._app(scope, receive, send)
             return
-        stated = Headers(scope=scope).get("content-length", "")
-        parts: list[bytes] = []
-        length, read, more = int(stated) if stated.isdigit() else 0, 0, True
-        while more and length <= self._most:
-            message = await receive()
-            if message["type"] == "http.disconnect":
-                return
-            parts.append(message.get("body", b""))
-            more = message.get("more_body", False)
-            length = max(length, read := read + len(parts[-1]))
-        if length > self._most:
-            error = RequestError("server.body", f"the body has more than {self._most} bytes; send less at once")
+        try:
+            async with asyncio.timeout(self._seconds):
+                whole = await self._read(scope, receive)
+        except TimeoutError:
+            late = RequestError("server.deadline", f"the body did not come within {self._seconds:g} s")
+            await error_response(late)(scope, receive, send)
+            return
+        except RequestError as error:
             await error_response(error)(scope, receive, send)
             return
-        body: Message | None = {"type": "http.request", "body": b"".join(parts), "more_body": False}
+        if whole is None:
+            return
+        body: Message | None = {"type": "http.request", "body": whole, "more_body": False}
 
         async def receive_again() -> Message:
             nonlocal body
@@ -169,3 +170,23 @@ class ShortBody:
             return message or await receive()
 
         await self._app(scope, receive_again, send)
+
+    async def _read(self, scope: Scope, receive: Receive) -> bytes | None:
+        """The body; ``None`` where the client hung up.
+
+        Raises:
+            RequestError: ``server.body``.
+        """
+        stated = Headers(scope=scope).get("content-length", "")
+        length, read, more = int(stated) if stated.isdigit() else 0, 0, True
+        parts: list[bytes] = []
+        while length <= self._most:
+            if not more:
+                return b"".join(parts)
+            message = await receive()
+            if message["type"] == "http.disconnect":
+                return None
+            parts.append(message.get("body", b""))
+            more = message.get("more_body", False)
+            length = max(length, read := read + len(parts[-1]))
+        raise RequestError("server.body", f"the body has more than {self._most} bytes; send less at once")

@@ -27,6 +27,7 @@ class ServerSettings:
         max_rows: Most rows of one request; more get 413.
         max_prompt_tokens: Most tokens of all prompts of one request together; more get 413.
         models_memory_bytes: Bound of the memory that models' weights take together; ``None`` for no bound.
+        prefix_cache_bytes: Bound of the states that each model keeps of texts and schemas; ``None`` for the backend's own, 1 GiB.
         calibrations: Name in requests → a file that ``jevmlx calibrate`` wrote.
         dialects_calibration: The name of the one that the other dialects' questions, which cannot name one, are decided with;
             it must be made with ``isolate``.
@@ -48,6 +49,7 @@ class ServerSettings:
     max_rows: int = 4096
     max_prompt_tokens: int = 262_144
     models_memory_bytes: int | None = None
+    prefix_cache_bytes: int | None = None
     calibrations: Mapping[str, Path] = field(default_factory=dict)
     dialects_calibration: str | None = None
     audit_log: Path | None = None
