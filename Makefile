@@ -49,7 +49,7 @@ test: lint types docs workflows fuzz-check test-rust golden test-python ## Run e
 lint: setup ## Format and lint checks of Rust and Python
 	cargo fmt --all --check
 	cargo clippy --workspace --all-targets --locked --quiet -- -D warnings
-	$(BIN)/ruff check
+	$(BIN)/ruff check --no-cache
 	$(BIN)/ruff format --check
 
 .PHONY: types
@@ -83,7 +83,7 @@ test-python: model ## pytest: tests, docstring examples and documentation exampl
 .PHONY: bench
 bench: model ## Benchmarks: prints the figures, keeps JSON and a Markdown table in bench-results/
 	@mkdir -p bench-results
-	$(BIN)/python -m pytest benches --benchmark-json=bench-results/benchmarks.json
+	$(BIN)/python -m pytest benches --durations=10 --benchmark-json=bench-results/benchmarks.json
 
 # Checked without the C++ runtime that fuzzing links, so that no C++ compiler is needed.
 .PHONY: fuzz-check

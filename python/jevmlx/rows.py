@@ -69,24 +69,26 @@ def row_scores(paths: Paths, logits: Sequence[float], log_z: Sequence[float] | N
     Returns:
         One entry per row, in plan order.
     """
-    log_allowed = [_log_sum_exp([logits[entry] for entry in entries]) for entries in paths.branches]
-    log_p = [logit - log_allowed[branch] for logit, branch in zip(logits, paths.branch_of, strict=True)]
+    branch_of = paths.branch_of
+    log_allowed = [_log_sum_exp(logits[entries.start : entries.stop]) for entries in paths.branches]
+    log_p = [logit - log_allowed[branch] for logit, branch in zip(logits, branch_of, strict=True)]
+    # Rounding can put the allowed tokens above the whole vocabulary by an ulp.
+    legal = None if log_z is None else [min(a - z, 0.0) for a, z in zip(log_allowed, log_z, strict=True)]
     scores = []
     for candidates in paths.rows:
         log_scores = [sum(log_p[step] for step in steps) for steps in candidates]
         mass: list[float] = []
         least: list[float] = []
-        if log_z is not None:
+        if legal is not None:
             for steps in candidates:
-                # Rounding can put the allowed tokens above the whole vocabulary by an ulp.
-                logs = [min(log_allowed[b] - log_z[b], 0.0) for b in (paths.branch_of[step] for step in steps)]
+                logs = [legal[branch_of[step]] for step in steps]
                 mass.append(math.exp(sum(logs)))
                 least.append(math.exp(min(logs, default=0.0)))
         scores.append(RowScores(log_scores, mass, least))
     return scores
 
 
-def _log_sum_exp(values: list[float]) -> float:
+def _log_sum_exp(values: Sequence[float]) -> float:
     top = max(values)
     return top + math.log(sum(math.exp(value - top) for value in values))
 
