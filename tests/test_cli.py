@@ -46,11 +46,16 @@ def test_decide_from_standard_input_gives_the_librarys_bits(schema):
 
 def test_explain_shows_prompt_plan_and_hashes(schema):
     done = run("explain", schema, TEXT, "--json")
-    found = json.loads(done.stdout)
-    assert TEXT in found["prompt"]["text"]
-    assert found["hashes"]["prompt_sha256"] == jevmlx.token_ids_sha256(found["prompt"]["ids"])
+    (found,) = json.loads(done.stdout)["prompts"]
+    assert TEXT in found["text"]
+    assert found["hashes"]["prompt_sha256"] == jevmlx.token_ids_sha256(found["ids"])
     assert found["rows"][0]["branch_nodes"] == 1
     assert "plan_hash" in run("explain", schema, TEXT).stdout.decode()
+    alone = json.loads(run("explain", schema, TEXT, "--json", "--isolate", "--prior-correction").stdout)["prompts"]
+    assert [prompt["role"] for prompt in alone] == ["question", "prior"] * len(SCHEMA)
+    assert [prompt["fields"] for prompt in alone[::2]] == [[name] for name in SCHEMA]
+    decided = jevmlx.load("embedded").decide(SCHEMA, TEXT, isolate=True, prior_correction=True).provenance.prompts
+    assert [prompt["hashes"]["prompt_sha256"] for prompt in alone] == [record.prompt_sha256 for record in decided]
 
 
 @pytest.mark.parametrize(

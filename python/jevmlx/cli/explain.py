@@ -2,52 +2,70 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
 from .answer import context
-from .shared import JsonOption, ModelOption, RevisionOption, SchemaArgument, ScoringOption, Source
+from .shared import Asked, JsonOption, ModelOption, RevisionOption, SchemaArgument, Source
 
 if TYPE_CHECKING:
     from .. import Schema
+    from ..questions import Group, Question
 
 
 def explain(
     schema: SchemaArgument,
     source: Source,
+    how: Asked,
     model: ModelOption = "embedded",
     revision: RevisionOption = None,
-    scoring: ScoringOption = "labels",
     as_json: JsonOption = False,
 ) -> None:
-    """Show exactly what the model is given: prompt, plan, rows and hashes. No model weights are loaded."""
+    """Show exactly what the model is given: prompts, plans, rows and hashes. No model weights are loaded."""
     from . import schemas, show
 
-    found = explanation(schemas.load(schema).schema, context(source), model, revision, scoring)
+    found = explanation(schemas.load(schema).schema, context(source), model, revision, how.options())
     if as_json:
         show.json_data(found)
     else:
         show.explanation(found)
 
 
-def explanation(schema: Schema, text: str, model: str, revision: str | None, scoring: str) -> dict[str, Any]:
-    """Prompt, plan, rows and hashes as plain data.
+def explanation(
+    schema: Schema, text: str, model: str, revision: str | None, options: Mapping[str, Any]
+) -> dict[str, Any]:
+    """Every prompt with its plan, rows and hashes, as plain data.
 
     Args:
         schema: The schema.
         text: The text to decide on.
         model: ``"embedded"``, a folder, or a hub id.
         revision: Hub revision.
-        scoring: ``"labels"`` or ``"slots"``.
-    """
-    from .. import compile_plan, render_prompt, resolve_profile
-    from ..models import load_tokenizer, resolve
+        options: Of ``Engine.decide``.
 
+    Raises:
+        JevmlxError: The input is at fault, or the model's tokenizer cannot be read.
+    """
+    from .. import compile_plan, resolve_profile
+    from ..compiled import CompiledSchema
+    from ..models import load_tokenizer, resolve
+    from ..models.weights import context_window, read_config
+    from ..options import Options, check_schema
+    from ..questions import ask_alone, ask_together
+    from ..tokenizers import adapt
+
+    checked = Options.of(options)
+    check_schema(schema, checked)
     source = resolve(model, revision=revision)
     tokenizer = load_tokenizer(source)
     profile = resolve_profile(source.model_id, tokenizer)
-    plan = compile_plan(schema, tokenizer, scoring)
-    prompt = render_prompt(plan, text, tokenizer, profile)
-    data = plan.to_dict()
+    adapted = adapt(tokenizer)
+
+    def compiled(one: Schema, scoring: str) -> CompiledSchema:
+        return CompiledSchema.of(compile_plan(one, adapted, scoring), adapted, profile)
+
+    ask = ask_alone if checked.isolate else ask_together
+    asked = ask(compiled, schema, text, None, checked, context_window(read_config(source.path)))
     return {
         "model": {"id": source.model_id, "revision": source.revision or source.content_hash},
         "profile": {
@@ -56,7 +74,19 @@ def explanation(schema: Schema, text: str, model: str, revision: str | None, sco
             "supports_system": profile.supports_system,
             "pinned_date": profile.pinned_date,
         },
-        "prompt": {"version": prompt.version, "text": prompt.text, "ids": prompt.ids},
+        "prompts": [_prompt(group, question) for group in asked.groups for question in group.questions],
+    }
+
+
+def _prompt(group: Group, question: Question) -> dict[str, Any]:
+    prompt, plan = question.prompt, question.compiled.plan
+    data = plan.to_dict()
+    return {
+        "role": question.role,
+        "fields": [name for name, _ in group.fields],
+        "version": prompt.version,
+        "text": prompt.text,
+        "ids": prompt.ids,
         "rows": rows(data),
         "plan": data,
         "hashes": {"prompt_sha256": prompt.sha256, "plan_hash": plan.plan_hash},

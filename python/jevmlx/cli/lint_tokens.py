@@ -8,7 +8,7 @@ from pathlib import Path
 from statistics import median
 from typing import TYPE_CHECKING, Any
 
-from ..errors import JevmlxError, ModelError
+from ..errors import ModelError
 from .findings import Finding
 
 if TYPE_CHECKING:
@@ -21,8 +21,6 @@ _TIMES, _MORE = 3, 3
 _SHARED = 3
 # Part of the context window that the question may take before it is worth a word.
 _CROWDED = 0.25
-
-_WINDOW_KEYS = ("max_position_embeddings", "n_positions", "max_seq_len", "seq_length", "n_ctx")
 
 
 def load_tokenizer(name: str, revision: str | None) -> tuple[TextTokenizer, int | None]:
@@ -47,7 +45,7 @@ def load_tokenizer(name: str, revision: str | None) -> tuple[TextTokenizer, int 
         # The library raises bare Exceptions.
         message = f"{path} cannot be read as a tokenizer: {error}; name a tokenizer.json, or the folder of one"
         raise ModelError("model.tokenizer", message) from error
-    return adapt(loaded), _window(path.with_name("config.json"))
+    return adapt(loaded), _window(path.parent)
 
 
 def _file(name: str, revision: str | None) -> Path:
@@ -66,15 +64,11 @@ def _file(name: str, revision: str | None) -> Path:
     return find(name, revision)[-1].path / "tokenizer.json"
 
 
-def _window(config: Path) -> int | None:
-    from .files import read_json
+def _window(folder: Path) -> int | None:
+    from ..models.weights import context_window, read_config
 
-    try:
-        found = read_json(config, "configuration")
-    except JevmlxError:
-        return None
-    values = [found.get(key) for key in _WINDOW_KEYS] if isinstance(found, dict) else []
-    return next((value for value in values if isinstance(value, int) and value > 0), None)
+    # A tokenizer.json may stand alone.
+    return context_window(read_config(folder)) if (folder / "config.json").is_file() else None
 
 
 def measure(plan: Plan, tokenizer: TextTokenizer) -> dict[str, Any]:

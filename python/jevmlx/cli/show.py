@@ -72,24 +72,24 @@ def _bar(probability: float | None) -> Text:
 
 
 def explanation(found: Mapping[str, Any]) -> None:
-    """Prints an explanation: the prompt as it is, then plan, rows and hashes."""
+    """Prints an explanation: each prompt as it is, then its rows, plan and hashes."""
     console = _console()
-    console.rule("prompt")
-    print(found["prompt"]["text"])
-    console.rule("rows")
-    table = Table(box=None, pad_edge=False)
-    for heading in ("field", "row", "tokens", "branch nodes", "candidates"):
-        table.add_column(heading, overflow="fold")
-    for row in found["rows"]:
-        table.add_row(
-            Text(row["field"]), Text(row["row"]), str(row["tokens"]), str(row["branch_nodes"]), Text(row["candidates"])
-        )
-    console.print(table)
-    console.rule("plan")
-    print(json.dumps(found["plan"], ensure_ascii=False))
-    console.rule("hashes")
-    for key, value in found["hashes"].items():
-        console.print(f"{key}: {escape(str(value))}")
+    for prompt in found["prompts"]:
+        console.rule(escape(f"{prompt['role']}: {', '.join(prompt['fields'])}"))
+        print(prompt["text"])
+        console.rule("rows")
+        table = Table(box=None, pad_edge=False)
+        for heading in ("field", "row", "tokens", "branch nodes", "candidates"):
+            table.add_column(heading, overflow="fold")
+        for row in prompt["rows"]:
+            sizes = str(row["tokens"]), str(row["branch_nodes"])
+            table.add_row(Text(row["field"]), Text(row["row"]), *sizes, Text(row["candidates"]))
+        console.print(table)
+        console.rule("plan")
+        print(json.dumps(prompt["plan"], ensure_ascii=False))
+        console.rule("hashes")
+        for key, value in prompt["hashes"].items():
+            console.print(f"{key}: {escape(str(value))}")
 
 
 def report(found: Mapping[str, Any]) -> None:

@@ -14,6 +14,8 @@ _INDEX = "model.safetensors.index.json"
 
 # No real header comes near; a length beyond it means that the file is not safetensors.
 _MAX_HEADER = 100_000_000
+# What architectures call the tokens they were made for.
+_WINDOW_KEYS = ("max_position_embeddings", "n_positions", "max_seq_len", "seq_length", "n_ctx")
 
 
 def check_files(folder: Path) -> None:
@@ -42,6 +44,15 @@ def read_config(folder: Path) -> dict[str, Any]:
     if not isinstance(config.get("model_type"), str):
         raise ModelError("model.corrupt", f"{path} names no model_type; it is not the configuration of a model")
     return config
+
+
+def context_window(config: dict[str, Any]) -> int | None:
+    """Tokens a model was made for; ``None`` where its configuration does not say."""
+    for part in (config, config.get("text_config") or {}):
+        for key in _WINDOW_KEYS:
+            if isinstance(part.get(key), int):
+                return int(part[key])
+    return None
 
 
 def weight_files(folder: Path) -> list[Path]:

@@ -15,7 +15,7 @@ from .. import blas
 from ..errors import ConfigError, ModelError
 from ..limits import available_memory
 from ..models.resolve import ModelSource, tokenizer_error
-from ..models.weights import check_files, parameters, read_config
+from ..models.weights import check_files, context_window, parameters, read_config
 
 # Before the first import of MLX: its extension binds its BLAS while it is loaded.
 blas.enable()
@@ -48,8 +48,6 @@ DTYPES = {"float32": mx.float32, "float16": mx.float16, "bfloat16": mx.bfloat16}
 
 # Beside the weights: the process itself, activations and a short prompt's keys and values.
 _WORKING_BYTES = 512 * 2**20
-
-_WINDOW_KEYS = ("max_position_embeddings", "n_positions", "max_seq_len", "seq_length", "n_ctx")
 
 
 @dataclass(frozen=True)
@@ -108,7 +106,7 @@ def load_model(source: ModelSource, dtype: str | None = None) -> LoadedModel:
         config=config,
         dtype=dtype or _own_dtype(model),
         device="cpu" if on_cpu() else "gpu",
-        context_window=_context_window(config),
+        context_window=context_window(config),
     )
 
 
@@ -292,11 +290,3 @@ def _own_dtype(model: Any) -> str:
     types = Counter(value.dtype for _name, value in tree_flatten(model.parameters()) if value.dtype in DTYPES.values())
     common = types.most_common(1)[0][0] if types else mx.float32
     return next(name for name, dtype in DTYPES.items() if dtype == common)
-
-
-def _context_window(config: dict[str, Any]) -> int | None:
-    for part in (config, config.get("text_config") or {}):
-        for key in _WINDOW_KEYS:
-            if isinstance(part.get(key), int):
-                return int(part[key])
-    return None
